@@ -1,0 +1,1 @@
+//! Foreign errors to ours, as a table.

@@ -1,0 +1,1 @@
+//! Native blocks to and from Arrow.

@@ -1,0 +1,3 @@
+//! The native TCP protocol.
+
+pub mod io;

@@ -1,0 +1,246 @@
+//! The writing side: [`Sink`] opens a [`SinkWriter`]; two-phase commit is opt-in.
+
+use std::{collections::BTreeSet, fmt, time::Instant};
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    change::{ChangeBatch, RowKind},
+    error::{Error, ErrorKind, Result},
+    schema::{SchemaChange, SchemaChangeKind, TableId},
+};
+
+/// What a pipeline promises about each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliveryGuarantee {
+    /// No row is lost; rows since the last checkpoint may come again after a crash.
+    #[default]
+    AtLeastOnce,
+    /// Every row has its effect once, also after a crash. Refused where a pair cannot keep it.
+    ExactlyOnce,
+}
+
+/// How a sink keeps [`DeliveryGuarantee::ExactlyOnce`], where it can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExactlyOnce {
+    /// It cannot; the text says why and what would help.
+    Unsupported(String),
+    /// Rows are upserts by key: repeating them ends in the same state.
+    IdempotentUpsert,
+    /// The target drops a flush whose [`FlushToken`] it has seen: the runner repeats a flush exactly.
+    DeduplicatedFlush,
+}
+
+/// What a sink can do.
+#[derive(Debug, Clone)]
+pub struct SinkCapabilities {
+    /// Row kinds that the sink takes; it drops none of them silently.
+    pub row_kinds: BTreeSet<RowKind>,
+    /// Schema changes that it can apply.
+    pub schema_changes: BTreeSet<SchemaChangeKind>,
+    /// How it keeps exactly-once.
+    pub exactly_once: ExactlyOnce,
+}
+
+impl PartialOrd for RowKind {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RowKind {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (*self as u8).cmp(&(*other as u8))
+    }
+}
+
+/// What a writer learns about its place.
+#[derive(Debug, Clone)]
+pub struct WriterContext {
+    /// The pipeline's name: stable across restarts, part of tokens and metric labels.
+    pub pipeline: String,
+    /// This chain, from 0.
+    pub chain: usize,
+    /// How many chains there are.
+    pub chains: usize,
+    /// What the pipeline promises. Under `ExactlyOnce` with [`ExactlyOnce::DeduplicatedFlush`] a writer
+    /// holds its rows until `flush` brings the token.
+    pub delivery: DeliveryGuarantee,
+}
+
+impl Default for WriterContext {
+    fn default() -> Self {
+        Self { pipeline: "pipeline".to_owned(), chain: 0, chains: 1, delivery: DeliveryGuarantee::AtLeastOnce }
+    }
+}
+
+/// Names one flush for good: the same rows are flushed again under the same token after a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FlushToken(String);
+
+impl FlushToken {
+    /// A token; letters, digits, `-` and `_` only, so that every target can take it.
+    ///
+    /// # Errors
+    /// `OptionInvalid` for other characters or an empty text.
+    pub fn new(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+            return Err(Error::new(
+                ErrorKind::OptionInvalid,
+                format!("`{text}` cannot be a flush token; use letters, digits, - and _"),
+            ));
+        }
+        Ok(Self(text))
+    }
+
+    /// The token's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FlushToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Rows that the sink refused under the policies `skip` and `dead-letter`, with a reason each.
+#[derive(Debug, Clone)]
+pub struct RejectedRows {
+    /// The table they were meant for.
+    pub table: TableId,
+    /// The rows.
+    pub rows: RecordBatch,
+    /// Why, row by row; names column and value.
+    pub reasons: Vec<String>,
+}
+
+/// What a flush made durable.
+#[derive(Debug, Clone, Default)]
+pub struct Flushed {
+    /// Rows that are durable now and were not at the last flush, after compaction.
+    pub rows: u64,
+    /// Bytes sent for them.
+    pub bytes: u64,
+    /// Rows since the last flush that the target cannot hold.
+    pub rejected: Vec<RejectedRows>,
+}
+
+/// A place to write to. Cheap to clone or share; it holds options, not connections.
+#[async_trait]
+pub trait Sink: Send + Sync + 'static {
+    /// What writes.
+    type Writer: SinkWriter;
+
+    /// The connector's name in metrics and errors, such as `bytehouse-cdw`.
+    fn connector(&self) -> &'static str;
+
+    /// What the sink can do under its options.
+    fn capabilities(&self) -> SinkCapabilities;
+
+    /// Connects, authenticates, and looks whether the target can take what the options ask for,
+    /// `delivery` included. Writes nothing.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthenticated`, `PermissionDenied`, `NotFound`, `SchemaMismatch`; `Unsupported`
+    /// with the reason when the target cannot keep `delivery`. Ends within the connector's time-outs. Cancel-safe.
+    async fn check(&self, delivery: DeliveryGuarantee) -> Result<()>;
+
+    /// Opens a writer.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    async fn open(&self, context: WriterContext) -> Result<Self::Writer>;
+}
+
+/// Writes rows. One owner; calls come one after the other.
+#[async_trait]
+pub trait SinkWriter: Send + 'static {
+    /// Takes rows. Waits while the writer's buffers are full, which is the back-pressure. Durable only
+    /// after a later `flush` returned; at-least-once writers may send earlier.
+    ///
+    /// **Not cancel-safe**: a dropped future may leave part of the batch taken; close the writer then.
+    ///
+    /// # Errors
+    /// Transient errors are retried inside, within the sink's options. What comes out poisons the
+    /// writer: nothing since the last successful flush may be taken for durable.
+    async fn write(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()>;
+
+    /// Applies a schema change. The caller has flushed before; the writer refreshes what it knows of the
+    /// table. Applying a change that is in place already does nothing.
+    ///
+    /// # Errors
+    /// `Unsupported` when the target cannot change so; `SchemaMismatch` when the table is in the way.
+    async fn apply(&mut self, change: &SchemaChange) -> Result<()>;
+
+    /// Makes all rows written so far durable.
+    ///
+    /// With a token, the target must recognise the flush when the same rows come again under the same
+    /// token; a sink without [`ExactlyOnce::DeduplicatedFlush`] refuses tokens as `Unsupported`.
+    ///
+    /// **Not cancel-safe**: after a dropped future nothing is known about the rows; close the writer.
+    ///
+    /// # Errors
+    /// The error says which rows (table, count) are not durable, and poisons the writer: the host opens
+    /// a new one from its checkpoint.
+    async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed>;
+
+    /// When the rows written so far should be flushed at the latest, by the sink's own options (rows,
+    /// bytes, interval); `None` while there are none, or when the writer flushes by itself. In the past
+    /// when it is time. Cheap; does no I/O.
+    fn flush_due(&self) -> Option<Instant>;
+
+    /// Ends the writer within its deadline. Flushes nothing: rows not flushed are dropped, and where the
+    /// target allows it an insert under way is broken off so that it stores nothing.
+    ///
+    /// # Errors
+    /// `Timeout` when the deadline passed; the resources are let go all the same.
+    async fn close(&mut self) -> Result<()>;
+}
+
+/// A sink that can prepare a flush and commit it later, each commit idempotent. Opt-in.
+#[async_trait]
+pub trait TwoPhaseSink: Sink<Writer: TwoPhaseWriter> {
+    /// What commits.
+    type Committer: Committer<Committable = <Self::Writer as TwoPhaseWriter>::Committable>;
+
+    /// Opens a committer.
+    ///
+    /// # Errors
+    /// As [`Sink::check`].
+    async fn committer(&self) -> Result<Self::Committer>;
+}
+
+/// A writer that prepares commits.
+#[async_trait]
+pub trait TwoPhaseWriter: SinkWriter {
+    /// What a prepared flush is called; stored in the host's checkpoint before the commit.
+    type Committable: Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + 'static;
+
+    /// Makes all rows written so far durable but not visible.
+    ///
+    /// # Errors
+    /// As [`SinkWriter::flush`].
+    async fn prepare(&mut self) -> Result<Vec<Self::Committable>>;
+}
+
+/// Makes prepared flushes visible.
+#[async_trait]
+pub trait Committer: Send + 'static {
+    /// What is committed.
+    type Committable;
+
+    /// Commits. Idempotent: committing what is committed already succeeds, so a host that crashed
+    /// between storing its checkpoint and the commit just commits again.
+    ///
+    /// # Errors
+    /// `Conflict` when a commit is no longer possible (fenced, expired): rows may be lost, a person must look.
+    async fn commit(&mut self, committables: Vec<Self::Committable>) -> Result<()>;
+}
