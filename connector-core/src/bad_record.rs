@@ -7,7 +7,10 @@ use arrow::{
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    options::{Codec, IntoValue, Invalid, Plain, RawValue},
+};
 
 /// What happens to a record that cannot be read, or a row that its target cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,9 +45,40 @@ impl FromStr for BadRecordPolicy {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        [Self::Fail, Self::Skip, Self::DeadLetter].into_iter().find(|p| p.as_str().eq_ignore_ascii_case(text)).ok_or_else(
-            || Error::new(ErrorKind::OptionInvalid, format!("`{text}` is not one of fail, skip, dead-letter")),
-        )
+        [Self::Fail, Self::Skip, Self::DeadLetter]
+            .into_iter()
+            .find(|p| p.as_str().eq_ignore_ascii_case(text))
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorKind::OptionInvalid,
+                    format!("`{text}` is not one of fail, skip, dead-letter"),
+                )
+            })
+    }
+}
+
+impl Codec<BadRecordPolicy> for Plain {
+    const TYPE: &'static str = "enum";
+    const LIST_TYPE: &'static str = "list<enum>";
+    const ALLOWED: &'static str = "fail,skip,dead-letter";
+
+    fn from_raw(raw: RawValue) -> Result<BadRecordPolicy, Invalid> {
+        let spellings: [(BadRecordPolicy, &[&str]); 3] = [
+            (BadRecordPolicy::Fail, &["fail"]),
+            (BadRecordPolicy::Skip, &["skip"]),
+            (BadRecordPolicy::DeadLetter, &["dead-letter"]),
+        ];
+        crate::options::__private::read_enum(raw, &spellings)
+    }
+
+    fn to_raw(value: &BadRecordPolicy) -> RawValue {
+        value.as_str().into()
+    }
+}
+
+impl IntoValue<BadRecordPolicy> for BadRecordPolicy {
+    fn into_value(self) -> Result<BadRecordPolicy, Invalid> {
+        Ok(self)
     }
 }
 

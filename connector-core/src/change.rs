@@ -12,7 +12,7 @@ use arrow::{
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a row says about its key. The short names are those of Flink and Fluss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RowKind {
     /// `+I`: a new row.
@@ -201,12 +201,9 @@ impl ChangeBatch {
             RowKinds::Uniform(kind) if keep(*kind) => Ok(self.clone()),
             RowKinds::Uniform(_) => Ok(self.slice(0, 0)),
             RowKinds::PerRow(codes) => {
-                let mask: Vec<bool> =
-                    (0..codes.len()).map(|row| keep(self.kinds.get(row))).collect();
-                let kinds: Vec<RowKind> = (0..codes.len())
-                    .filter(|row| mask[*row])
-                    .map(|row| self.kinds.get(row))
-                    .collect();
+                let mask: Vec<bool> = (0..codes.len()).map(|row| keep(self.kinds.get(row))).collect();
+                let kinds: Vec<RowKind> =
+                    (0..codes.len()).filter(|row| mask[*row]).map(|row| self.kinds.get(row)).collect();
                 let rows = filter_record_batch(&self.rows, &mask.into()).map_err(|e| {
                     Error::new(ErrorKind::Unexpected, "cannot filter a batch by row kind").with_source(e)
                 })?;
@@ -227,15 +224,15 @@ impl ChangeBatch {
                 format!("the rows have a column `{CHANGE_TYPE_COLUMN}` already"),
             ));
         }
-        let kinds: StringArray =
-            (0..self.num_rows()).map(|row| Some(self.kinds.get(row).as_str())).collect();
+        let kinds: StringArray = (0..self.num_rows()).map(|row| Some(self.kinds.get(row).as_str())).collect();
         let mut fields: Vec<_> = schema.fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(CHANGE_TYPE_COLUMN, DataType::Utf8, false)));
         let mut columns = self.rows.columns().to_vec();
         columns.push(Arc::new(kinds));
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-        RecordBatch::try_new(schema, columns)
-            .map_err(|e| Error::new(ErrorKind::Unexpected, "cannot add the change type column").with_source(e))
+        RecordBatch::try_new(schema, columns).map_err(|e| {
+            Error::new(ErrorKind::Unexpected, "cannot add the change type column").with_source(e)
+        })
     }
 
     /// The reverse of [`Self::to_change_type_column`]: takes the kinds out of `_change_type`.

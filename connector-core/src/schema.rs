@@ -39,7 +39,11 @@ impl TableId {
 
 impl fmt::Display for TableId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.database.is_empty() { f.write_str(&self.table) } else { write!(f, "{}.{}", self.database, self.table) }
+        if self.database.is_empty() {
+            f.write_str(&self.table)
+        } else {
+            write!(f, "{}.{}", self.database, self.table)
+        }
     }
 }
 
@@ -77,7 +81,13 @@ pub struct TableSchema {
 impl TableSchema {
     /// A table with these columns and no key.
     pub fn new(columns: SchemaRef) -> Self {
-        Self { columns, primary_key: Vec::new(), partition_keys: Vec::new(), comment: None, options: BTreeMap::new() }
+        Self {
+            columns,
+            primary_key: Vec::new(),
+            partition_keys: Vec::new(),
+            comment: None,
+            options: BTreeMap::new(),
+        }
     }
 
     /// Sets the primary key.
@@ -195,6 +205,17 @@ pub enum SchemaChangeKind {
 }
 
 impl SchemaChangeKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::CreateTable,
+        Self::AddColumn,
+        Self::AlterColumnType,
+        Self::RenameColumn,
+        Self::DropColumn,
+        Self::TruncateTable,
+        Self::DropTable,
+    ];
+
     /// The name in Flink CDC's lists, such as `add.column`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeSet, fmt, time::Instant};
 
-use arrow::array::RecordBatch;
+use arrow::{
+    array::{Array, RecordBatch},
+    util::display::{ArrayFormatter, FormatOptions},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bad_record::BadRecord,
     change::{ChangeBatch, RowKind},
     error::{Error, ErrorKind, Result},
     schema::{SchemaChange, SchemaChangeKind, TableId},
@@ -46,18 +50,6 @@ pub struct SinkCapabilities {
     pub exactly_once: ExactlyOnce,
 }
 
-impl PartialOrd for RowKind {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for RowKind {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (*self as u8).cmp(&(*other as u8))
-    }
-}
-
 /// What a writer learns about its place.
 #[derive(Debug, Clone)]
 pub struct WriterContext {
@@ -74,12 +66,17 @@ pub struct WriterContext {
 
 impl Default for WriterContext {
     fn default() -> Self {
-        Self { pipeline: "pipeline".to_owned(), chain: 0, chains: 1, delivery: DeliveryGuarantee::AtLeastOnce }
+        Self {
+            pipeline: "pipeline".to_owned(),
+            chain: 0,
+            chains: 1,
+            delivery: DeliveryGuarantee::AtLeastOnce,
+        }
     }
 }
 
 /// Names one flush for good: the same rows are flushed again under the same token after a crash.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FlushToken(String);
 
@@ -120,6 +117,49 @@ pub struct RejectedRows {
     pub rows: RecordBatch,
     /// Why, row by row; names column and value.
     pub reasons: Vec<String>,
+    /// True under `dead-letter`: the rows go to the dead-letter sink. False under `skip`.
+    pub dead_letter: bool,
+}
+
+impl RejectedRows {
+    /// The rows as bad records: origin is the table, the value a JSON object of the columns as text.
+    ///
+    /// # Errors
+    /// `Unexpected` when a column type cannot be shown as text.
+    pub fn to_bad_records(&self) -> Result<Vec<BadRecord>> {
+        let cannot =
+            |e| Error::new(ErrorKind::Unexpected, "cannot show a rejected row as text").with_source(e);
+        let options = FormatOptions::default();
+        let columns = self.rows.columns().iter();
+        let formatters = columns
+            .map(|c| ArrayFormatter::try_new(c, &options))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(cannot)?;
+        let schema = self.rows.schema();
+        let record = |row: usize| -> Result<BadRecord> {
+            let mut value = serde_json::Map::new();
+            for ((field, formatter), column) in
+                schema.fields().iter().zip(&formatters).zip(self.rows.columns())
+            {
+                let text = if column.is_null(row) {
+                    serde_json::Value::Null
+                } else {
+                    formatter.value(row).try_to_string().map_err(cannot)?.into()
+                };
+                value.insert(field.name().clone(), text);
+            }
+            Ok(BadRecord {
+                origin: self.table.to_string(),
+                split: String::new(),
+                offset: String::new(),
+                timestamp: None,
+                key: None,
+                value: Some(serde_json::Value::Object(value).to_string().into_bytes()),
+                reason: self.reasons.get(row).cloned().unwrap_or_default(),
+            })
+        };
+        (0..self.rows.num_rows()).map(record).collect()
+    }
 }
 
 /// What a flush made durable.

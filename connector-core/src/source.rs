@@ -1,10 +1,14 @@
 //! The reading side: [`Source`] finds splits and opens a [`SourceReader`] on them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::{
     bad_record::BadRecord,
     change::ChangeBatch,
+    checkpoint::{splits_from_values, splits_to_values},
     error::Result,
     schema::{SchemaChange, TableId},
     split::{Split, SplitId},
@@ -46,6 +50,32 @@ pub trait Source: Send + Sync + 'static {
 
     /// Which row kinds it produces.
     fn changelog_mode(&self) -> ChangelogMode;
+
+    /// How often a runner should look for new splits; `None` for once, at the start.
+    fn discovery_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Version of the splits' serialized form.
+    fn split_format_version(&self) -> u32 {
+        Self::Split::FORMAT_VERSION
+    }
+
+    /// The splits' serialized form, for a checkpoint.
+    ///
+    /// # Errors
+    /// `Unexpected` when a split does not serialize.
+    fn snapshot(&self, splits: &[Self::Split]) -> Result<Vec<Value>> {
+        splits_to_values(splits)
+    }
+
+    /// Splits out of a checkpoint. A connector that reads older versions migrates them here.
+    ///
+    /// # Errors
+    /// `CheckpointInvalid` when the version is unknown or a split does not parse.
+    fn restore(&self, format_version: u32, splits: &[Value]) -> Result<Vec<Self::Split>> {
+        splits_from_values(format_version, splits)
+    }
 
     /// Connects, authenticates and looks whether what the options name is there. Writes nothing.
     ///

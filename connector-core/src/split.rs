@@ -28,7 +28,10 @@ impl Display for SplitId {
 }
 
 /// A place in a split: where reading goes on. An offset always means "the next row", never "the last one read".
-pub trait Offset: Clone + Debug + Display + PartialOrd + Serialize + DeserializeOwned + Send + Sync + 'static {}
+pub trait Offset:
+    Clone + Debug + Display + PartialOrd + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+}
 
 /// A part of a source that one reader reads in order.
 ///

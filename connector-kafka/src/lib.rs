@@ -1,3 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod client;
+mod error;
 pub mod format;
+pub mod options;
+mod properties;
+pub mod source;
+
+pub use format::{Format, Json};
+pub use options::{AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
+pub use source::{KafkaOffset, KafkaReader, KafkaSource, KafkaSourceBuilder, KafkaSplit};

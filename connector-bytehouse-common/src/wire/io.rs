@@ -1,6 +1,15 @@
 //! Where wire bytes come from: [`ByteSource`], the primitives on top of it, and their writing twins.
 
+use std::{
+    fmt,
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use connector_core::{Error, ErrorKind, Result};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// A buffered stream of bytes: a socket, the content of compressed frames, or a slice in tests.
 ///
@@ -17,8 +26,23 @@ pub trait ByteSource: Send {
     /// Waits for at least one byte more behind those that are buffered.
     ///
     /// # Errors
-    /// `Closed` at the end of the stream; `Timeout` when nothing comes in the time allowed.
+    /// `Closed` at the end of bytes in memory; `Unavailable` (transient) when a connection ends;
+    /// `Timeout` (transient) when nothing comes in the time allowed.
     fn fill(&mut self) -> impl Future<Output = Result<()>> + Send;
+}
+
+impl<S: ByteSource> ByteSource for &mut S {
+    fn buffered(&self) -> &[u8] {
+        (**self).buffered()
+    }
+
+    fn consume(&mut self, count: usize) {
+        (**self).consume(count);
+    }
+
+    fn fill(&mut self) -> impl Future<Output = Result<()>> + Send {
+        (**self).fill()
+    }
 }
 
 /// Reads one byte.
@@ -116,5 +140,134 @@ impl ByteSource for SliceSource<'_> {
 
     async fn fill(&mut self) -> Result<()> {
         Err(Error::new(ErrorKind::Closed, "the bytes end in the middle of a value"))
+    }
+}
+
+const FIRST_BUFFER: usize = 64 << 10;
+
+/// What was read ahead of a stream.
+pub(super) struct ReadAhead {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReadAhead {
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; FIRST_BUFFER], start: 0, end: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(super) fn consume(&mut self, count: usize) {
+        self.start += count.min(self.end - self.start);
+    }
+
+    /// Reads behind what is there. `Ready(0)` is the end of the stream.
+    pub(super) fn poll_fill<R: AsyncRead + ?Sized>(
+        &mut self,
+        stream: Pin<&mut R>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.bytes.len() && self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        if self.end == self.bytes.len() {
+            self.bytes.resize(self.bytes.len() * 2, 0);
+        }
+        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
+        stream.poll_read(cx, &mut room).map_ok(|()| {
+            let count = room.filled().len();
+            self.end += count;
+            count
+        })
+    }
+}
+
+/// A [`ByteSource`] over any stream, without a limit of time: what a server reads a client by.
+pub struct StreamSource<R> {
+    stream: R,
+    ahead: ReadAhead,
+}
+
+impl<R> fmt::Debug for StreamSource<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamSource").field("buffered", &self.ahead.bytes().len()).finish_non_exhaustive()
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> StreamSource<R> {
+    /// A source that reads `stream` ahead.
+    pub fn new(stream: R) -> Self {
+        Self { stream, ahead: ReadAhead::new() }
+    }
+
+    /// The stream itself, to write to. What is read from it directly misses what was read ahead.
+    pub fn get_mut(&mut self) -> &mut R {
+        &mut self.stream
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> ByteSource for StreamSource<R> {
+    fn buffered(&self) -> &[u8] {
+        self.ahead.bytes()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.ahead.consume(count);
+    }
+
+    async fn fill(&mut self) -> Result<()> {
+        let ended = || Error::new(ErrorKind::Unavailable, "the connection ended").transient();
+        match poll_fn(|cx| self.ahead.poll_fill(Pin::new(&mut self.stream), cx)).await {
+            Ok(0) => Err(ended()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(ended().with_source(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_gives_its_bytes_in_pieces_and_then_its_end() {
+        let mut text = Vec::new();
+        put_string(&mut text, &vec![b'x'; 200_000]);
+        let mut source = StreamSource::new(&text[..]);
+        assert_eq!(read_string(&mut source, 1 << 20).await.unwrap().len(), 200_000);
+        assert_eq!(read_u8(&mut source).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        let mut source = StreamSource::new(&text[..]);
+        // Waiting without taking grows the buffer.
+        while source.buffered().len() < text.len() {
+            source.fill().await.unwrap();
+        }
+        assert_eq!(source.buffered(), text);
+    }
+
+    #[tokio::test]
+    async fn texts_that_are_too_long_or_no_utf8() {
+        assert!(read_string(&mut SliceSource(b"\x03abc"), 2).await.unwrap_err().message().contains("3 bytes"));
+        assert_eq!(read_string(&mut SliceSource(b"\x02\xffa"), 2).await.unwrap(), "\u{fffd}a");
+        let endless = read_varuint(&mut SliceSource(&[0xff; 11])).await.unwrap_err();
+        assert_eq!(endless.kind(), ErrorKind::Unexpected);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_there_and_back(value: u64) {
+            let mut out = Vec::new();
+            put_varuint(&mut out, value);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            prop_assert_eq!(runtime.block_on(read_varuint(&mut SliceSource(&out))).unwrap(), value);
+        }
     }
 }

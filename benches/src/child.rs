@@ -1,0 +1,42 @@
+//! One way, in this process.
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    cli::Job,
+    measure::Outcome,
+    way::Program,
+    ways::{client, compose, decode, insert, peers, pipeline, read},
+};
+
+/// Runs the way and prints its outcome as the only line on standard output.
+pub(crate) async fn run(job: &Job) -> Result<()> {
+    let outcome = measure(job).await.with_context(|| job.way.name())?;
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+async fn measure(job: &Job) -> Result<Outcome> {
+    match job.way.program {
+        Program::ReadOurs => read::ours(job).await,
+        Program::ReadBare => blocking(job, read::bare).await,
+        Program::DecodeOurs => decode::ours(job.rows),
+        Program::DecodeArrow => decode::arrow_json(job.rows),
+        Program::InsertOurs => insert::ours(job).await,
+        Program::InsertPrebuilt => blocking(job, insert::prebuilt).await,
+        Program::InsertClient => client::run(job),
+        Program::InsertKlickhouse => peers::klickhouse(job).await,
+        Program::InsertRowBinary => peers::row_binary(job).await,
+        Program::InsertArrowStream => peers::arrow_stream(job).await,
+        Program::PipelineOurs | Program::PipelineDefault | Program::PipelineSlow | Program::PipelineHalf => {
+            pipeline::ours(job).await
+        }
+        Program::Compose => blocking(job, compose::run).await,
+    }
+}
+
+/// Runs a way that waits on sockets itself, off the threads of the runtime.
+async fn blocking(job: &Job, way: fn(&Job) -> Result<Outcome>) -> Result<Outcome> {
+    let job = job.clone();
+    tokio::task::spawn_blocking(move || way(&job)).await?
+}

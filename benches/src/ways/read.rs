@@ -1,0 +1,93 @@
+//! Kafka records, read as batches or only counted.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use connector_core::{Source as _, SourceEvent, SourceReader as _};
+use connector_kafka::{Json, KafkaSource};
+use rdkafka::{
+    Message as _, Offset, TopicPartitionList,
+    config::ClientConfig,
+    consumer::{BaseConsumer, Consumer as _},
+};
+
+use super::Tally;
+use crate::{
+    cli::Job,
+    measure::{Meter, Outcome},
+    orders, services,
+};
+
+/// The partitions of the bench's topic.
+pub(crate) const PARTITIONS: i32 = 4;
+
+/// Our source, in one reader.
+pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
+    let source = KafkaSource::builder()
+        .bootstrap_servers(services::kafka()?.bootstrap)
+        .topics([job.topic.as_str()])
+        .format(Json::with_schema(orders::schema()))
+        .bounded()
+        .build()?;
+    let splits = source.discover(&[]).await?;
+    let mut tally = Tally::default();
+    let mut reader = source.open(splits).await?;
+    let meter = Meter::start()?;
+    while let Some(event) = reader.next().await? {
+        if let SourceEvent::Batch { rows, .. } = event {
+            tally.add(rows.rows());
+        }
+    }
+    let outcome = meter.stop(job.rows)?;
+    reader.close().await?;
+    tally.check(job.rows)?;
+    Ok(outcome)
+}
+
+/// librdkafka's consumer through its usual binding, in a loop that counts bytes.
+pub(crate) fn bare(job: &Job) -> Result<Outcome> {
+    let consumer = BareConsumer::open(job)?;
+    let mut bytes = 0;
+    let meter = Meter::start()?;
+    consumer.read(job.rows, |value| {
+        bytes += value.len();
+        Ok(())
+    })?;
+    let outcome = meter.stop(job.rows)?;
+    ensure!(bytes > 0, "the records are empty");
+    Ok(outcome)
+}
+
+/// librdkafka's consumer on all partitions from the start.
+pub(crate) struct BareConsumer(BaseConsumer);
+
+impl BareConsumer {
+    pub(crate) fn open(job: &Job) -> Result<Self> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", services::kafka()?.bootstrap)
+            .set("group.id", "connector-benches")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            // With the default of 1000 a fast reader waits for most of the time.
+            .set("fetch.queue.backoff.ms", "10")
+            .create()?;
+        let mut partitions = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            partitions.add_partition_offset(&job.topic, partition, Offset::Beginning)?;
+        }
+        consumer.assign(&partitions)?;
+        Ok(Self(consumer))
+    }
+
+    /// Hands the values of the next `records` records to `take`.
+    pub(crate) fn read(&self, records: u64, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut left = records;
+        while left > 0 {
+            if let Some(message) = self.0.poll(Duration::from_millis(100)) {
+                take(message?.payload().unwrap_or_default())?;
+                left -= 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! The spelling of DataSail: `job.writer.*`.
+
+use std::time::Duration;
+
+use connector_bytehouse_common::{
+    native::EncodeRules,
+    wire::{ClientOptions, Settings},
+};
+use connector_core::{
+    Error, Result, Secret, TableId,
+    batch::BatchPolicy,
+    option_enum, option_set,
+    options::{MemorySize, Millis, Problems, PropertyMap, Seconds},
+    retry::RetryPolicy,
+};
+use jiff::tz::TimeZone;
+
+use super::{BadRecordPolicyName, CompressionName, connection};
+use crate::{
+    config::{SinkConfig, SinkMode},
+    sink::BytehouseCdwSink,
+};
+
+option_enum! {
+    /// `job.writer.write_mode`
+    pub enum WriteMode {
+        /// `+I` rows are appended.
+        Insert = "INSERT",
+        /// Rows replace or delete the row of their key.
+        Upsert = "UPSERT",
+    }
+}
+
+option_enum! {
+    /// `job.common.job_type`
+    pub enum JobType {
+        /// Runs until it is stopped.
+        Streaming = "STREAMING",
+        /// Runs until its source ends.
+        Batch = "BATCH",
+    }
+}
+
+option_set! {
+    /// Options of the sink in the spelling of DataSail, and a few of our own.
+    pub struct BytehouseCdwWriterOptions, builder BytehouseCdwWriterOptionsBuilder {
+        connector "bytehouse-cdw";
+        role "sink";
+        dialect "DataSail";
+        validate check;
+        refused {
+            "job.writer.atomic_write" => "this version does not have atomic batches; leave the option out";
+            "job.writer.atomic_write_retry_limits" => "this version does not have atomic batches; leave the option out";
+            "job.writer.atomic_write_retry_wait_millis" => "this version does not have atomic batches; leave the option out";
+            "job.writer.ddl_create_table_order_by_fields" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_partition_by_fields" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_cluster_by_fields" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_buckets" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_sample_by_expression" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_ttl_expression" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.ddl_create_table_settings" => "this version does not create tables; create the table first, then leave the option out";
+            "job.writer.table_without_primary_key_strategy" => "this version does not create tables; a table without a key is refused in UPSERT, use INSERT for it";
+            "job.common.is_merge_job" => "this version does not have the day roll; leave the option out";
+            "job.writer.init_with_previous_partition" => "this version does not have the day roll; leave the option out";
+            "job.writer.event_time_partition_column_name" => "this version does not have the day roll; leave the option out";
+            "job.common.time_unit" => "this version does not have the day roll; leave the option out";
+            "job.common.start_event_timestamp" => "this version does not have the day roll; leave the option out";
+        }
+        options {
+            /// BATCH: the source ends. Says the same to source and sink.
+            "job.common.job_type" => job_type: JobType, default "STREAMING", role "common";
+            /// The zone of every date and time without one; held in the job, never in the process environment.
+            "job.common.global_timezone" => global_timezone: TimeZone, optional, type_name "iana zone", shown "system zone", role "common";
+            /// Database, table and column names compare in lower case.
+            "job.common.cdc_multiplex_record_case_insensitive" => case_insensitive: bool, default true, role "common";
+            /// The gateway's host name.
+            "job.writer.host" => host: String, required;
+            /// The gateway's native port.
+            "job.writer.port" => port: u16, default 19000;
+            /// The API token, taken as it is.
+            "job.writer.token" => token: Secret, required;
+            /// The compute group, sent with every query.
+            "job.writer.virtual_warehouse" => virtual_warehouse: String, required;
+            /// The target's database.
+            "job.writer.db_name" => db_name: String, required;
+            /// The target table.
+            "job.writer.table_name" => table_name: String, required;
+            /// Rows that make a flush.
+            "job.writer.buffer_count" => buffer_count: usize, default 8192, min 1, type_name "rows";
+            /// The longest time that a row waits for its flush.
+            "job.writer.flush_interval" => flush_interval: Duration as Millis, default 60000, min 1;
+            /// The longest wait for the ping that checks a connection before it is used; a dead one is replaced.
+            "job.writer.connection_validity_timeout" => connection_validity_timeout: Duration as Seconds, default 10, min 1;
+            /// Most partitions that one block may touch; sent as a setting.
+            "job.writer.max_partitions_per_insert_block" => max_partitions_per_insert_block: u32, default 10000, min 1;
+            /// The longest time that a query may take; then it is cancelled.
+            "job.writer.query_timeout" => query_timeout: Duration as Millis, default 180000, min 1;
+            /// TLS.
+            "job.writer.secure" => secure: bool, default true;
+            /// False for an open-source ClickHouse: its SQL and engines, no compute group.
+            "job.writer.cnch_engine" => cnch_engine: bool, default true;
+            /// user, password, database, sslmode, sslrootcert, sslcert, sslkey, server_name, connect_timeout and socket_timeout (ms).
+            "job.writer.bh_connection_properties" => bh_connection_properties: PropertyMap, default "{}";
+            /// Settings of every INSERT; never in a log unmasked.
+            "job.writer.session_properties" => session_properties: PropertyMap, default "{}";
+            /// INSERT appends; UPSERT replaces and deletes by key.
+            "job.writer.write_mode" => write_mode: WriteMode, default "INSERT";
+            /// Key columns in UPSERT, where they are not those of the table; UPSERT without both fails at the start.
+            "job.writer.unique_keys" => unique_keys: Vec<String>, optional, shown "catalog key";
+            /// Bytes of rows that make a flush.
+            "job.writer.buffer_bytes" => buffer_bytes: u64 as MemorySize, default "128mb", min "1kb";
+            /// What happens to a row that its table cannot hold.
+            "job.writer.bad_record_policy" => bad_record_policy: BadRecordPolicyName, default "fail";
+            /// Drops digits that a decimal or time column has no room for, toward the past.
+            "job.writer.round_down" => round_down: bool, default false;
+            /// Moves times outside a column's range to its nearest limit.
+            "job.writer.clamp_times" => clamp_times: bool, default false;
+            /// Writes the type's default for null into a column that is not nullable.
+            "job.writer.null_as_default" => null_as_default: bool, default false;
+            /// How blocks are compressed on the wire.
+            "job.writer.compression" => compression: CompressionName, default "none";
+            /// The protocol revision that we announce; 54406 for old gateways.
+            "job.writer.protocol_revision" => protocol_revision: u64, default 54448, min 54058, max 54451;
+        }
+    }
+}
+
+fn check(options: &BytehouseCdwWriterOptions, problems: &mut Problems) {
+    connection::check("job.writer.bh_connection_properties", &options.bh_connection_properties, problems);
+    if !options.unique_keys.as_ref().is_none_or(Vec::is_empty) && options.write_mode == WriteMode::Insert {
+        problems.push(
+            "job.writer.unique_keys",
+            "`unique_keys` has no meaning with `write_mode` INSERT; use UPSERT or leave it out",
+        );
+    }
+}
+
+impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
+    type Error = Error;
+
+    fn try_from(options: BytehouseCdwWriterOptions) -> Result<Self> {
+        let mut client = ClientOptions::new(options.host, options.port);
+        client.user = if options.cnch_engine { "bytehouse" } else { "default" }.to_owned();
+        client.password = options.token;
+        client.compression = options.compression.into();
+        client.query_timeout = Some(options.query_timeout);
+        client.revision = options.protocol_revision;
+        connection::apply(&mut client, &options.bh_connection_properties, options.secure)?;
+        if options.cnch_engine {
+            client.settings.set("virtual_warehouse", &options.virtual_warehouse);
+        }
+        let mut insert_settings = Settings::new();
+        insert_settings.set("max_partitions_per_insert_block", options.max_partitions_per_insert_block);
+        for (name, value) in options.session_properties.iter() {
+            insert_settings.set(name, value);
+        }
+        Ok(Self::new(SinkConfig {
+            client,
+            table: Some(TableId::new(options.db_name, options.table_name)),
+            mode: match options.write_mode {
+                WriteMode::Insert => SinkMode::Insert,
+                WriteMode::Upsert => SinkMode::Upsert,
+            },
+            unique_keys: options.unique_keys.unwrap_or_default(),
+            cnch_engine: options.cnch_engine,
+            flush: BatchPolicy {
+                max_rows: options.buffer_count,
+                max_bytes: usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX),
+                max_interval: options.flush_interval,
+            },
+            retry: RetryPolicy::default(),
+            insert_settings,
+            case_insensitive: options.case_insensitive,
+            rules: EncodeRules {
+                round_down: options.round_down,
+                clamp_times: options.clamp_times,
+                null_as_default: options.null_as_default,
+                timestamp_offset: None,
+                time_zone: Some(options.global_timezone.unwrap_or_else(TimeZone::system)),
+            },
+            bad_records: options.bad_record_policy.into(),
+            validity_timeout: options.connection_validity_timeout,
+        }))
+    }
+}

@@ -1,0 +1,150 @@
+//! The sink's options in both spellings, and the builder.
+//!
+//! [`BytehouseCdwSinkOptions`] has the keys of Flink CDC's YAML (`sink.buffer-flush.interval`),
+//! [`BytehouseCdwWriterOptions`] those of DataSail (`job.writer.flush_interval`). Both come down to one
+//! configuration; [`BytehouseCdwSink::from_options`] finds out which one a map speaks.
+
+mod builder;
+mod connection;
+mod datasail;
+mod flink;
+
+use connector_bytehouse_common::wire::Compression;
+use connector_core::{
+    BadRecordPolicy, Error, ErrorKind, Result, option_enum,
+    options::{Problems, RawOptions, RawValue, detect_dialect},
+};
+
+pub use self::{
+    builder::BytehouseCdwSinkBuilder,
+    datasail::{BytehouseCdwWriterOptions, BytehouseCdwWriterOptionsBuilder},
+    flink::{BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder},
+};
+use crate::{config::SinkMode, sink::BytehouseCdwSink};
+
+option_enum! {
+    /// Which rows the sink takes, by the names of Flink CDC's `sink.mode`.
+    pub enum SinkModeName {
+        /// `+I` rows are appended.
+        Insert = "insert",
+        /// Rows replace or delete the row of their key.
+        Upsert = "upsert",
+        /// As upsert, deletes left out.
+        UpsertNoDelete = "upsert-no-delete",
+        /// All four kinds.
+        UpsertAll = "upsert-all",
+        /// All kinds but deletes.
+        UpsertAllNoDelete = "upsert-all-no-delete",
+        /// A delete sets every column beside the key to null.
+        UpsertWithDeleteToNull = "upsert-with-delete-to-null",
+        /// Deletes only.
+        DeleteOnly = "delete-only",
+    }
+}
+
+impl SinkModeName {
+    /// The mode, or a problem for those that this version does not have.
+    fn mode(self, key: &str, problems: &mut Problems) -> SinkMode {
+        match self {
+            Self::Insert => SinkMode::Insert,
+            Self::Upsert => SinkMode::Upsert,
+            other => {
+                problems.push(
+                    key,
+                    format!(
+                        "`{key}` is `{other}`, which this version does not have; use `insert` or `upsert`"
+                    ),
+                );
+                SinkMode::Upsert
+            }
+        }
+    }
+}
+
+option_enum! {
+    /// How blocks are compressed on the wire.
+    pub enum CompressionName {
+        /// Not at all: fastest where the network is faster than about 300 MB/s.
+        None = "none",
+        /// LZ4.
+        Lz4 = "lz4",
+        /// Zstandard.
+        Zstd = "zstd",
+    }
+}
+
+impl From<CompressionName> for Compression {
+    fn from(name: CompressionName) -> Self {
+        match name {
+            CompressionName::None => Self::None,
+            CompressionName::Lz4 => Self::Lz4,
+            CompressionName::Zstd => Self::Zstd,
+        }
+    }
+}
+
+option_enum! {
+    /// What happens to a row that its table cannot hold.
+    pub enum BadRecordPolicyName {
+        /// The flush fails and names row, column and value.
+        Fail = "fail",
+        /// The row is left out, counted and logged.
+        Skip = "skip",
+        /// The row goes to the pipeline's dead-letter sink.
+        DeadLetter = "dead-letter",
+    }
+}
+
+impl From<BadRecordPolicyName> for BadRecordPolicy {
+    fn from(name: BadRecordPolicyName) -> Self {
+        match name {
+            BadRecordPolicyName::Fail => Self::Fail,
+            BadRecordPolicyName::Skip => Self::Skip,
+            BadRecordPolicyName::DeadLetter => Self::DeadLetter,
+        }
+    }
+}
+
+impl BytehouseCdwSink {
+    /// A sink from keys and values in either spelling.
+    ///
+    /// ```
+    /// use connector_bytehouse_cdw::BytehouseCdwSink;
+    ///
+    /// BytehouseCdwSink::from_options([
+    ///     ("host", "tenant-1.bytehouse.example"),
+    ///     ("virtual-warehouse", "vw_load"),
+    ///     ("api-token", "secret"),
+    ///     ("sink.mode", "insert"),
+    /// ])?;
+    /// BytehouseCdwSink::from_options([
+    ///     ("job.writer.host", "tenant-1.bytehouse.example"),
+    ///     ("job.writer.virtual_warehouse", "vw_load"),
+    ///     ("job.writer.token", "secret"),
+    ///     ("job.writer.db_name", "app"),
+    ///     ("job.writer.table_name", "orders"),
+    /// ])?;
+    /// # Ok::<_, connector_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `OptionInvalid` with everything that is wrong, also when both spellings are mixed.
+    pub fn from_options<K, V>(options: impl IntoIterator<Item = (K, V)>) -> Result<Self>
+    where
+        K: Into<String>,
+        V: Into<RawValue>,
+    {
+        let raw: RawOptions = options.into_iter().collect();
+        let set = detect_dialect(&[BytehouseCdwSinkOptions::SET, BytehouseCdwWriterOptions::SET], &raw)?;
+        if set.dialect == BytehouseCdwSinkOptions::SET.dialect {
+            BytehouseCdwSinkOptions::from_raw(raw)?.try_into()
+        } else {
+            BytehouseCdwWriterOptions::from_raw(raw)?.try_into()
+        }
+    }
+}
+
+/// A table name given in an option.
+fn table(key: &str, text: &str) -> Result<connector_core::TableId> {
+    text.parse().map_err(|e: Error| Error::new(ErrorKind::OptionInvalid, format!("`{key}`: {}", e.message())))
+}

@@ -1,0 +1,129 @@
+//! [`BytehouseCdwSink`]: what to write to, and with which guarantees.
+
+mod columns;
+mod compact;
+mod insert;
+mod target;
+mod writer;
+
+use std::{fmt, sync::Arc};
+
+use connector_core::{
+    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Sink,
+    SinkCapabilities, WriterContext, async_trait,
+};
+
+pub(crate) use self::target::Target;
+pub use self::writer::BytehouseCdwWriter;
+use crate::{
+    client::Session,
+    config::{SinkConfig, SinkMode},
+    options::BytehouseCdwSinkBuilder,
+};
+
+/// Writes rows to ByteHouse CDW, or to an open-source ClickHouse with `cnch_engine=false`.
+///
+/// # Delivery
+/// - At least once in every mode: a flush is durable when the server has confirmed it, and a failed one is
+///   resent unchanged.
+/// - Exactly once in mode `upsert` (repeating a row changes nothing), and in mode `insert` into a table with
+///   a deduplication window (`non_replicated_deduplication_window`, or a replicated engine), one block a flush.
+///   Elsewhere [`Sink::check`] refuses it with the reason.
+#[derive(Clone)]
+pub struct BytehouseCdwSink {
+    config: Arc<SinkConfig>,
+}
+
+impl fmt::Debug for BytehouseCdwSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BytehouseCdwSink")
+            .field("host", &self.config.client.host)
+            .field("port", &self.config.client.port)
+            .field("table", &self.config.table)
+            .field("mode", &self.config.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BytehouseCdwSink {
+    /// Options one by one.
+    pub fn builder() -> BytehouseCdwSinkBuilder {
+        BytehouseCdwSinkBuilder::default()
+    }
+
+    pub(crate) fn new(config: SinkConfig) -> Self {
+        Self { config: Arc::new(config) }
+    }
+
+    /// Looks at the one table that the options name.
+    async fn check_table(&self, session: &mut Session, delivery: DeliveryGuarantee) -> Result<()> {
+        let exactly_once_insert =
+            delivery == DeliveryGuarantee::ExactlyOnce && self.config.mode == SinkMode::Insert;
+        let Some(table) = &self.config.table else {
+            if exactly_once_insert {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "exactly-once in mode insert needs one table with a deduplication window; name it in `table`, or use mode upsert",
+                ));
+            }
+            return Ok(());
+        };
+        let target = session.target(table, &self.config).await?;
+        if exactly_once_insert && !target.deduplicates {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "exactly-once in mode insert needs a deduplication window, and the table has none; \
+                 set non_replicated_deduplication_window on it, use a replicated engine, or mode upsert",
+            )
+            .with_context("table", table));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Sink for BytehouseCdwSink {
+    type Writer = BytehouseCdwWriter;
+
+    fn connector(&self) -> &'static str {
+        "bytehouse-cdw"
+    }
+
+    fn capabilities(&self) -> SinkCapabilities {
+        let (row_kinds, exactly_once) = match self.config.mode {
+            SinkMode::Insert => ([RowKind::Insert].into(), ExactlyOnce::DeduplicatedFlush),
+            SinkMode::Upsert => (RowKind::ALL.into(), ExactlyOnce::IdempotentUpsert),
+        };
+        SinkCapabilities { row_kinds, schema_changes: [SchemaChangeKind::CreateTable].into(), exactly_once }
+    }
+
+    async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {
+        let mut session = Session::new(&self.config);
+        let outcome = async {
+            session.client().await?;
+            expect_writable(&mut session).await?;
+            self.check_table(&mut session, delivery).await
+        };
+        let outcome = outcome.await;
+        session.close();
+        outcome.map_err(|e| e.with_operation("bytehouse.check"))
+    }
+
+    async fn open(&self, context: WriterContext) -> Result<BytehouseCdwWriter> {
+        Ok(BytehouseCdwWriter::new(Arc::clone(&self.config), context))
+    }
+}
+
+/// A read-only login is refused before a row is read from the source, not at the first flush.
+async fn expect_writable(session: &mut Session) -> Result<()> {
+    // A gateway that hides its settings says nothing about them; the first INSERT will.
+    let readonly =
+        session.texts("SELECT value FROM system.settings WHERE name = 'readonly'").await.unwrap_or_default();
+    match readonly.first().map(String::as_str) {
+        Some("1" | "2") => Err(Error::new(
+            ErrorKind::PermissionDenied,
+            "the user is read-only at the server; use one that may INSERT",
+        )),
+        _ => Ok(()),
+    }
+}

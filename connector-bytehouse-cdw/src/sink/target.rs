@@ -1,0 +1,190 @@
+//! The table that rows go to: its columns, key and engine, as the server describes them.
+
+use connector_bytehouse_common::{
+    catalog::{DefaultKind, DescribedColumn},
+    definition::TableDefinition,
+};
+use connector_core::{
+    Error, ErrorKind, Result, TableId,
+    arrow::datatypes::{DataType, Schema},
+};
+
+use crate::config::{SinkConfig, SinkMode};
+
+/// Hidden column by which a ByteHouse unique table deletes: non-zero deletes the row's key.
+pub(crate) const DELETE_FLAG: &str = "_delete_flag_";
+
+/// How upserts reach a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Upsert {
+    /// A ByteHouse table with a UNIQUE KEY: `_delete_flag_` tells puts from deletes.
+    UniqueKey,
+    /// ReplacingMergeTree: the row with the highest version stands, `is_deleted` takes it away.
+    Replacing {
+        /// The version column.
+        version: String,
+        /// Filled by the sink where the rows do not bring it.
+        is_deleted: Option<String>,
+    },
+}
+
+/// What a writer has to know of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) table: TableId,
+    /// Columns that an INSERT may name.
+    pub(crate) columns: Vec<DescribedColumn>,
+    /// Columns that decide which rows are the same, in upsert mode.
+    pub(crate) key: Vec<String>,
+    pub(crate) upsert: Option<Upsert>,
+    /// The engine remembers the tokens of past inserts.
+    pub(crate) deduplicates: bool,
+}
+
+impl Target {
+    pub(crate) fn new(
+        table: TableId,
+        columns: Vec<DescribedColumn>,
+        definition: &TableDefinition,
+        config: &SinkConfig,
+    ) -> Result<Self> {
+        let columns: Vec<DescribedColumn> = columns
+            .into_iter()
+            .filter(|c| !matches!(c.default_kind, DefaultKind::Materialized | DefaultKind::Alias))
+            .collect();
+        let mut target =
+            Self { deduplicates: deduplicates(definition), table, columns, key: Vec::new(), upsert: None };
+        if config.mode == SinkMode::Upsert {
+            target.key = target.find_key(definition, config).map_err(|e| target.located(e))?;
+            target.upsert = Some(target.find_upsert(definition, config).map_err(|e| target.located(e))?);
+        }
+        Ok(target)
+    }
+
+    fn located(&self, error: Error) -> Error {
+        error.with_context("table", &self.table)
+    }
+
+    /// The user's `unique_keys`, else the table's own.
+    fn find_key(&self, definition: &TableDefinition, config: &SinkConfig) -> Result<Vec<String>> {
+        let own = if config.cnch_engine { &definition.unique_key } else { &definition.order_by };
+        let key = if config.unique_keys.is_empty() { own } else { &config.unique_keys };
+        if key.is_empty() {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                if config.cnch_engine {
+                    "mode upsert needs a table with a UNIQUE KEY, and this one has none; create it with one, or use mode insert"
+                } else {
+                    "mode upsert needs a table with ORDER BY columns, and this one has none; create it with them, or use mode insert"
+                },
+            ));
+        }
+        key.iter()
+            .map(|name| {
+                self.column(name, config.case_insensitive).map(|column| column.name.clone()).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::SchemaMismatch,
+                        format!("the key is `{name}`, which is not a column of the table; name the key columns in `unique_keys`"),
+                    )
+                })
+            })
+            .collect()
+    }
+
+    fn find_upsert(&self, definition: &TableDefinition, config: &SinkConfig) -> Result<Upsert> {
+        if config.cnch_engine {
+            if definition.unique_key.is_empty() {
+                return Err(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    "mode upsert needs a table with a UNIQUE KEY: without one the server keeps every version of a row",
+                ));
+            }
+            return Ok(Upsert::UniqueKey);
+        }
+        if !definition.engine.ends_with("ReplacingMergeTree") {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!(
+                    "mode upsert with cnch_engine=false needs a ReplacingMergeTree(version, is_deleted) table, this one is a {}",
+                    definition.engine
+                ),
+            ));
+        }
+        // A replicated engine's path and replica come first, in quotes.
+        let mut columns = definition.engine_args.iter().filter(|arg| !arg.starts_with('\''));
+        let version = columns.next().ok_or_else(|| {
+            Error::new(
+                ErrorKind::SchemaMismatch,
+                "mode upsert needs a version column: ENGINE = ReplacingMergeTree(version, is_deleted)",
+            )
+        })?;
+        Ok(Upsert::Replacing {
+            version: unquoted(version),
+            is_deleted: columns.next().map(|name| unquoted(name)),
+        })
+    }
+
+    /// The column of this name.
+    pub(crate) fn column(&self, name: &str, case_insensitive: bool) -> Option<&DescribedColumn> {
+        self.columns.iter().find(|column| column.name == name).or_else(|| {
+            let mut same = self
+                .columns
+                .iter()
+                .filter(|c| case_insensitive && c.name.to_lowercase() == name.to_lowercase());
+            same.next().filter(|_| same.next().is_none())
+        })
+    }
+
+    /// The table's names of the rows' columns, in the rows' order.
+    pub(crate) fn match_columns(&self, rows: &Schema, case_insensitive: bool) -> Result<Vec<String>> {
+        let mut names: Vec<String> = Vec::with_capacity(rows.fields().len());
+        for field in rows.fields() {
+            let column = self.column(field.name(), case_insensitive).ok_or_else(|| {
+                let known: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+                self.located(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    format!(
+                        "the table has no column `{}` for the rows' column of type {}; it has: {}",
+                        field.name(),
+                        short(field.data_type()),
+                        known.join(", ")
+                    ),
+                ))
+            })?;
+            if names.contains(&column.name) {
+                return Err(self.located(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    format!("two columns of the rows go to the table's column `{}`", column.name),
+                )));
+            }
+            names.push(column.name.clone());
+        }
+        if let Some(key) = self.key.iter().find(|key| !names.contains(key)) {
+            return Err(self.located(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!("the rows lack the key column `{key}`"),
+            )));
+        }
+        Ok(names)
+    }
+}
+
+fn short(data_type: &DataType) -> String {
+    let text = data_type.to_string();
+    if text.chars().count() > 80 { text.chars().take(80).chain("…".chars()).collect() } else { text }
+}
+
+fn unquoted(name: &str) -> String {
+    name.trim_matches('`').to_owned()
+}
+
+/// Replicated engines have a window by default, plain ones where it was asked for.
+fn deduplicates(definition: &TableDefinition) -> bool {
+    let window = |name: &str| definition.settings.get(name).and_then(|value| value.parse::<u64>().ok());
+    if definition.engine.starts_with("Replicated") {
+        window("replicated_deduplication_window") != Some(0)
+    } else {
+        definition.engine.ends_with("MergeTree")
+            && window("non_replicated_deduplication_window").is_some_and(|n| n > 0)
+    }
+}

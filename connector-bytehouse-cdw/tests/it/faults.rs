@@ -1,0 +1,126 @@
+//! Scripted faults: what is retried, what is not, and that nothing is lost or doubled beyond what is promised.
+
+use std::time::Duration;
+
+use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Fault, Point};
+use connector_bytehouse_cdw::SinkModeName;
+use connector_core::{
+    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, RetryState, Secret, Sink, SinkWriter, TableId,
+    testkit::orders,
+};
+
+use crate::support::{builder, create, double, ids, upsert, writer};
+
+const AT_LEAST_ONCE: DeliveryGuarantee = DeliveryGuarantee::AtLeastOnce;
+
+/// Writes a hundred rows into a unique table under a fault.
+async fn write_under(double: &BytehouseDouble, table: &TableId, fault: Fault) -> Result<u64, Error> {
+    double.inject(fault);
+    let mut writer = writer(&upsert(double), AT_LEAST_ONCE).await;
+    writer.write(table, ChangeBatch::append(orders(0..100))).await?;
+    let flushed = writer.flush(None).await?;
+    writer.close().await?;
+    Ok(flushed.rows)
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again_until_the_rows_are_there() {
+    let double = double().await;
+    let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+    for fault in [
+        Fault::too_many_parts(1),
+        Fault::fail_insert(202, "Too many simultaneous queries"),
+        Fault::fail_after_blocks(1, 210, "network error"),
+        Fault::fail_after_store(159, "timeout after the rows were stored"),
+        Fault::cut(Point::Accept),
+        Fault::cut(Point::AfterHello),
+        Fault::cut(Point::Insert),
+        Fault::cut(Point::Block(1)),
+        Fault::cut(Point::BeforeStore),
+        Fault::cut(Point::AfterStore),
+    ] {
+        double.execute("TRUNCATE TABLE app.t").unwrap();
+        let rows =
+            write_under(&double, &table, fault.clone()).await.unwrap_or_else(|e| panic!("{fault:?}: {e}"));
+        assert_eq!(rows, 100, "{fault:?}");
+        assert_eq!(ids(&double.table("app.t").unwrap()), (0..100).collect::<Vec<u64>>(), "{fault:?}");
+        assert_eq!(double.faults_waiting(), 0, "{fault:?} took effect");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_pass_fails_at_once_with_its_code() {
+    let double = double().await;
+    let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+    for (code, text, kind) in [
+        (497, "not enough privileges", ErrorKind::PermissionDenied),
+        (252, "Too many partitions for single INSERT block (more than 100)", ErrorKind::DataInvalid),
+        (115, "Unknown setting", ErrorKind::OptionInvalid),
+    ] {
+        let before = double.connections();
+        let error = write_under(&double, &table, Fault::fail_insert(code, text)).await.unwrap_err();
+        assert_eq!(error.retry_state(), RetryState::Permanent, "{error}");
+        assert_eq!(error.context_value("code"), Some(code.to_string().as_str()), "{error}");
+        assert_eq!(error.context_value("table"), Some("app.t"), "{error}");
+        if code != 252 {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        assert!(double.connections() - before <= 2, "no retry loop on a hopeless error");
+    }
+    assert_eq!(double.table("app.t").unwrap().num_rows(), 0);
+}
+
+#[tokio::test]
+async fn retries_end_and_say_how_often() {
+    let double = double().await;
+    let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+    double.inject(Fault::too_many_parts(10));
+    let sink = builder(&double).mode(SinkModeName::Upsert).max_retries(1).build().unwrap();
+    let mut writer = writer(&sink, AT_LEAST_ONCE).await;
+    writer.write(&table, ChangeBatch::append(orders(0..10))).await.unwrap();
+    let error = writer.flush(None).await.unwrap_err();
+    assert_eq!(error.retry_state(), RetryState::Exhausted, "{error}");
+    assert_eq!(error.context_value("rows"), Some("10"), "{error}");
+    assert_eq!(double.faults_waiting(), 1);
+}
+
+#[tokio::test]
+async fn a_stalled_insert_ends_with_the_query_timeout() {
+    let double = double().await;
+    let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+    double.inject(Fault::stall(Point::BeforeStore, Duration::from_secs(60)));
+    let sink = builder(&double)
+        .mode(SinkModeName::Upsert)
+        .max_retries(1)
+        .query_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap();
+    let mut writer = writer(&sink, AT_LEAST_ONCE).await;
+    writer.write(&table, ChangeBatch::append(orders(0..10))).await.unwrap();
+    writer.flush(None).await.unwrap();
+    assert_eq!(double.table("app.t").unwrap().num_rows(), 10);
+}
+
+#[tokio::test]
+async fn a_wrong_token_an_unknown_warehouse_and_a_read_only_user_are_told_apart() {
+    let options = DoubleOptions {
+        warehouses: vec!["vw_load".into()],
+        require_warehouse: true,
+        ..DoubleOptions::default()
+    };
+    let double = BytehouseDouble::start(options.with_reader("100::reader", "secret")).await.unwrap();
+    double.execute("CREATE DATABASE app").unwrap();
+    create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+    let wrong = builder(&double).api_token(Secret::new("not-the-token")).build().unwrap();
+    let error = wrong.check(AT_LEAST_ONCE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
+    assert!(!format!("{error:?} {wrong:?}").contains("not-the-token"));
+    let warehouse = builder(&double).virtual_warehouse("nowhere").table("app.t").build().unwrap();
+    let mut denied = writer(&warehouse, AT_LEAST_ONCE).await;
+    let table = TableId::new("app", "t");
+    let outcome = match denied.write(&table, ChangeBatch::append(orders(0..10))).await {
+        Ok(()) => denied.flush(None).await.map(|_| ()),
+        Err(error) => Err(error),
+    };
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
+}

@@ -1,0 +1,393 @@
+//! Connecting: the client's properties, its texts and logs, and calls that end within their time-out.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use connector_core::{Error, ErrorKind, Result, Secret, options::MASK};
+use rdkafka::{
+    ClientConfig, ClientContext, TopicPartitionList,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    error::{KafkaError, KafkaResult},
+    metadata::Metadata,
+    types::RDKafkaErrorCode as Code,
+};
+use tokio::sync::oneshot;
+
+use crate::error;
+
+/// How long one blocking call may last before we look for a cancellation or a definite error.
+const SLICE: Duration = Duration::from_secs(1);
+/// Pause between two tries of a call that failed at once.
+const PAUSE: Duration = Duration::from_millis(100);
+/// librdkafka tells over and over that it cannot connect; those lines are for debugging.
+const CONNECTION_LOG: &[&str] = &["FAIL", "REQTMOUT", "GETSUB", "MAXPOLL"];
+
+/// What a client is made of.
+#[derive(Clone)]
+pub(crate) struct ClientSettings {
+    /// Client properties, the later of two equal names counts.
+    pub(crate) properties: Vec<(String, String)>,
+    /// Values that may stand in no text.
+    pub(crate) secrets: Vec<Secret>,
+    /// Bounds every call.
+    pub(crate) request_timeout: Duration,
+}
+
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.properties.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("ClientSettings")
+            .field("properties", &names)
+            .field("request_timeout", &self.request_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientSettings {
+    /// Creates a consumer with these properties and `extra` ones. Asks nobody yet.
+    pub(crate) fn consumer(&self, extra: &[(&str, String)]) -> Result<BaseConsumer<Context>> {
+        let mut config = ClientConfig::new();
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        for (name, value) in extra {
+            config.set(*name, value);
+        }
+        let debugging = config.get("debug").is_some_and(|facilities| !facilities.is_empty());
+        config.set_log_level(if debugging { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
+        let context = Context::new(&self.secrets);
+        let masked = context.clone();
+        config.create_with_context(context).map_err(|e| {
+            let detail = match &e {
+                KafkaError::ClientCreation(text) => masked.mask(text),
+                _ => String::new(),
+            };
+            error::from_kafka(&e, &detail).with_operation("kafka.connect")
+        })
+    }
+}
+
+/// What a client told on its way, other than by the results of calls.
+#[derive(Debug, Default)]
+struct Told {
+    /// The last text that says why something failed.
+    last: Option<String>,
+    /// An error that does not go away by waiting: wrong credentials, TLS that cannot be set up.
+    definite: Option<(Code, String)>,
+}
+
+/// Takes the client's log lines and errors: to `tracing`, and into our own messages.
+#[derive(Clone)]
+pub(crate) struct Context {
+    secrets: Arc<[Secret]>,
+    told: Arc<Mutex<Told>>,
+    commits: Arc<CommitCounts>,
+}
+
+/// What became of the offsets that were committed to the group.
+#[derive(Debug, Default)]
+pub(crate) struct CommitCounts {
+    pub(crate) done: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+impl CommitCounts {
+    pub(crate) fn total(&self) -> u64 {
+        self.done.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    fn new(secrets: &[Secret]) -> Self {
+        Self { secrets: secrets.into(), told: Arc::default(), commits: Arc::default() }
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn commits(&self) -> &CommitCounts {
+        &self.commits
+    }
+
+    /// `text` without any secret.
+    pub(crate) fn mask(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
+            if text.contains(secret.expose()) {
+                text = text.replace(secret.expose(), MASK);
+            }
+        }
+        text
+    }
+
+    /// Why the client could not do what it was asked for, in its own words; empty when it did not say.
+    pub(crate) fn last_text(&self) -> String {
+        self.told().last.clone().unwrap_or_default()
+    }
+
+    /// The error that waiting does not cure, if the client told of one since the last call.
+    pub(crate) fn take_definite(&self) -> Option<(Code, String)> {
+        self.told().definite.take()
+    }
+}
+
+/// `[thrd:...]: ` and the client's name say nothing to a user.
+fn without_prefix(text: &str) -> &str {
+    match text.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")) {
+        Some((_, rest)) => rest,
+        None => text,
+    }
+}
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        let text = self.mask(without_prefix(message));
+        if facility == "FAIL" {
+            self.told().last = Some(text.clone());
+        }
+        match level {
+            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
+                tracing::error!(facility, "librdkafka: {text}");
+            }
+            RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning if !CONNECTION_LOG.contains(&facility) => {
+                tracing::warn!(facility, "librdkafka: {text}");
+            }
+            RDKafkaLogLevel::Debug => tracing::trace!(facility, "librdkafka: {text}"),
+            _ => tracing::debug!(facility, "librdkafka: {text}"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let text = self.mask(without_prefix(reason));
+        tracing::debug!(error = %error, "librdkafka: {text}");
+        let mut told = self.told();
+        match error.rdkafka_error_code() {
+            // Says no more than that all of the others failed.
+            Some(Code::AllBrokersDown) => {}
+            Some(code @ (Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL)) => {
+                told.last = Some(text.clone());
+                told.definite = Some((code, text));
+            }
+            _ => told.last = Some(text),
+        }
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        tracing::trace!("librdkafka statistics: {}", String::from_utf8_lossy(statistics));
+    }
+}
+
+impl ConsumerContext for Context {
+    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
+        match result {
+            Ok(()) => self.commits.done.fetch_add(1, Ordering::Relaxed),
+            Err(e) => {
+                tracing::debug!(error = %e, "offsets could not be committed to the group");
+                self.commits.failed.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+    }
+}
+
+/// Set when nobody waits for a call any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cancelled(Arc<AtomicBool>);
+
+impl Cancelled {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct CancelOnDrop(Cancelled);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs blocking calls of the client on a thread of their own.
+///
+/// Not on the runtime's blocking pool: a runtime that is dropped waits for that. When the returned
+/// future is dropped, the thread ends at the end of the call that it is in, [`SLICE`] at most.
+pub(crate) async fn off_runtime<T, F>(operation: &'static str, work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: FnOnce(&Cancelled) -> Result<T> + Send + 'static,
+{
+    let (give, take) = oneshot::channel();
+    let cancelled = Cancelled::default();
+    let guard = CancelOnDrop(cancelled.clone());
+    let work = move || {
+        // The receiver is gone when the future was dropped; then nobody wants the result.
+        drop(give.send(work(&cancelled)));
+    };
+    std::thread::Builder::new().name(operation.to_owned()).spawn(work).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, "the system gives no further thread")
+            .with_operation(operation)
+            .with_source(e)
+    })?;
+    let result = take.await.unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Unexpected, "the thread that calls the client ended without a result"))
+    });
+    drop(guard);
+    result.map_err(|e| e.with_operation(operation))
+}
+
+/// A client for questions about the cluster. Belongs to no group, lives for one call of ours.
+pub(crate) struct Admin<'a> {
+    consumer: BaseConsumer<Context>,
+    settings: &'a ClientSettings,
+    deadline: Instant,
+    cancelled: &'a Cancelled,
+}
+
+impl fmt::Debug for Admin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admin").field("settings", self.settings).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Admin<'a> {
+    pub(crate) fn new(settings: &'a ClientSettings, cancelled: &'a Cancelled) -> Result<Self> {
+        let deadline = Instant::now() + settings.request_timeout;
+        Ok(Self { consumer: settings.consumer(&[])?, settings, deadline, cancelled })
+    }
+
+    /// The topic's partitions, or all topics.
+    pub(crate) fn metadata(&self, topic: Option<&str>) -> Result<Metadata> {
+        self.retry(|consumer, timeout| consumer.fetch_metadata(topic, timeout))
+    }
+
+    /// The offsets at the times given as offsets; `Beginning` and `End` ask for the log's ends.
+    pub(crate) fn offsets_for_times(&self, times: &TopicPartitionList) -> Result<TopicPartitionList> {
+        self.retry(|consumer, timeout| {
+            let offsets = consumer.offsets_for_times(times.clone(), timeout)?;
+            // One partition's error is as good as that of the call: nothing was read yet.
+            offsets.elements().iter().try_for_each(|element| element.error())?;
+            Ok(offsets)
+        })
+    }
+
+    /// Calls until it succeeds, fails for good, or the time is up.
+    fn retry<T>(&self, call: impl Fn(&BaseConsumer<Context>, Duration) -> KafkaResult<T>) -> Result<T> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let failure = match call(&self.consumer, left.clamp(Duration::from_millis(1), SLICE)) {
+                Ok(result) => return Ok(result),
+                Err(e) => e,
+            };
+            // Also the pause before the next try; the client's texts arrive meanwhile.
+            self.listen(PAUSE);
+            let context = self.consumer.context();
+            if let Some((code, text)) = context.take_definite() {
+                return Err(error::from_code(code, &text));
+            }
+            let passing = failure.rdkafka_error_code().is_some_and(error::is_passing);
+            if !passing || Instant::now() >= self.deadline {
+                return Err(self.explain(&failure, passing));
+            }
+            if self.cancelled.get() {
+                return Err(Error::new(ErrorKind::Closed, "the call was cancelled"));
+            }
+        }
+    }
+
+    fn explain(&self, failure: &KafkaError, passing: bool) -> Error {
+        let text = self.consumer.context().last_text();
+        let error = error::from_kafka(failure, &text);
+        if !passing {
+            return error;
+        }
+        // "Timed out" is what it looks like; "cannot be reached" is what it is.
+        let error = match error.kind() {
+            ErrorKind::Timeout if !text.is_empty() => error::from_code(Code::BrokerTransportFailure, &text),
+            _ => error,
+        };
+        error.with_context("timeout", format!("{:?}", self.settings.request_timeout))
+    }
+
+    /// Serves what the client has to tell for `time`.
+    fn listen(&self, time: Duration) {
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            // Errors were given to the context before they are returned here.
+            if self.consumer.poll(left).is_none() && left.is_zero() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> ClientSettings {
+        ClientSettings {
+            properties: vec![("bootstrap.servers".to_owned(), "127.0.0.1:1".to_owned())],
+            secrets: vec![Secret::new("hunter2"), Secret::new("")],
+            request_timeout: Duration::from_millis(300),
+        }
+    }
+
+    #[test]
+    fn texts_lose_their_secrets_and_their_thread() {
+        let context = Context::new(&settings().secrets);
+        context.log(RDKafkaLogLevel::Error, "FAIL", "[thrd:main]: broker: no user hunter2 (after 1ms)");
+        assert_eq!(context.last_text(), "broker: no user *** (after 1ms)");
+        context.error(KafkaError::Global(Code::AllBrokersDown), "1/1 brokers are down");
+        assert_eq!(context.last_text(), "broker: no user *** (after 1ms)");
+        assert!(context.take_definite().is_none());
+        context.error(KafkaError::Global(Code::Authentication), "SASL: hunter2 is wrong");
+        assert_eq!(context.take_definite(), Some((Code::Authentication, "SASL: *** is wrong".to_owned())));
+        assert!(context.take_definite().is_none());
+    }
+
+    #[test]
+    fn debug_shows_no_value() {
+        let mut settings = settings();
+        settings.properties.push(("sasl.password".to_owned(), "hunter2".to_owned()));
+        let text = format!("{settings:?}");
+        assert!(text.contains("sasl.password") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn a_property_that_the_client_refuses_is_named_without_its_value() {
+        let mut settings = settings();
+        settings.properties.push(("sasl.mechanisms".to_owned(), "PLAIN".to_owned()));
+        settings.properties.push(("security.protocol".to_owned(), "hunter2".to_owned()));
+        let error = settings.consumer(&[]).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::OptionInvalid);
+        assert!(error.message().contains("security.protocol"), "{error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_unavailable_within_the_time_out() {
+        let settings = settings();
+        let error = off_runtime("kafka.check", move |cancelled| Admin::new(&settings, cancelled)?.metadata(None).map(drop))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.is_transient());
+        assert_eq!(error.operation(), "kafka.check");
+        assert!(error.message().contains("refused"), "{error}");
+    }
+}

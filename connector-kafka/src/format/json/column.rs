@@ -1,0 +1,374 @@
+//! The builders of the columns, one variant per way to read a value.
+
+use std::sync::Arc;
+
+use connector_core::{
+    Error, ErrorKind, Result,
+    arrow::{
+        array::{ArrayRef, ArrowPrimitiveType, NullArray, NullBufferBuilder, PrimitiveArray},
+        datatypes::{
+            DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type,
+            Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        },
+        error::ArrowError,
+    },
+};
+
+use super::{
+    JsonOptions,
+    cursor::Cursor,
+    error::{Fault, JsonErrorKind},
+    keys::{KeyMark, KeyRule},
+    list::ListColumn,
+    map::MapColumn,
+    object::ObjectColumn,
+    scalar::{BooleanColumn, DecimalColumn, FloatColumn, IntegerColumn},
+    temporal::{DateColumn, TimeColumn, TimestampColumn},
+    text::{BinaryColumn, FixedBinaryColumn, TextColumn},
+};
+
+/// What decoding needs besides the record and the columns.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) options: JsonOptions,
+    /// Whether `options.time_zone` is UTC, where no rule has to be looked up.
+    pub(super) utc: bool,
+    /// Holds the text that was read last, if it had escapes.
+    pub(super) scratch: String,
+    /// How keys that have no column of their own are compared.
+    pub(super) key_rule: KeyRule,
+    /// Keys that may stand twice, of all objects that are open: those of maps, and unknown ones.
+    pub(super) keys: Vec<KeyMark>,
+    /// Counts objects, so that each can tell its own keys from those of the object before.
+    pub(super) objects: u64,
+}
+
+/// What every builder does. A row is appended by exactly one of the first three.
+pub(super) trait Build {
+    /// Appends the value that starts at the cursor, which is not `null`. After an error the builder may
+    /// hold parts of the row; `truncate` then takes them back.
+    fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault>;
+    /// Appends a null.
+    fn append_null(&mut self);
+    /// Appends a value that nobody sees, as the row's parent is null.
+    fn append_filler(&mut self);
+    /// Takes back every row from `len` on.
+    fn truncate(&mut self, len: usize);
+    /// Makes room for as many rows as the batch before had.
+    fn reserve(&mut self);
+    /// Takes the rows.
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError>;
+    /// Bytes of the rows.
+    fn memory_size(&self) -> usize;
+}
+
+/// One column with the rows so far.
+#[derive(Debug)]
+pub(super) struct Column {
+    nullable: bool,
+    builder: Builder,
+}
+
+macro_rules! builders {
+    ($($variant:ident($builder:ty)),+ $(,)?) => {
+        #[derive(Debug)]
+        pub(super) enum Builder {
+            $($variant($builder)),+
+        }
+
+        impl Build for Builder {
+            #[inline]
+            fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+                match self {
+                    $(Self::$variant(builder) => builder.decode(cursor, context)),+
+                }
+            }
+
+            fn append_null(&mut self) {
+                match self {
+                    $(Self::$variant(builder) => builder.append_null()),+
+                }
+            }
+
+            fn append_filler(&mut self) {
+                match self {
+                    $(Self::$variant(builder) => builder.append_filler()),+
+                }
+            }
+
+            fn truncate(&mut self, len: usize) {
+                match self {
+                    $(Self::$variant(builder) => builder.truncate(len)),+
+                }
+            }
+
+            fn reserve(&mut self) {
+                match self {
+                    $(Self::$variant(builder) => builder.reserve()),+
+                }
+            }
+
+            fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+                match self {
+                    $(Self::$variant(builder) => builder.finish()),+
+                }
+            }
+
+            fn memory_size(&self) -> usize {
+                match self {
+                    $(Self::$variant(builder) => builder.memory_size()),+
+                }
+            }
+        }
+    };
+}
+
+builders! {
+    Null(NullColumn),
+    Boolean(BooleanColumn),
+    Int8(IntegerColumn<Int8Type>),
+    Int16(IntegerColumn<Int16Type>),
+    Int32(IntegerColumn<Int32Type>),
+    Int64(IntegerColumn<Int64Type>),
+    UInt8(IntegerColumn<UInt8Type>),
+    UInt16(IntegerColumn<UInt16Type>),
+    UInt32(IntegerColumn<UInt32Type>),
+    UInt64(IntegerColumn<UInt64Type>),
+    Float32(FloatColumn<Float32Type>),
+    Float64(FloatColumn<Float64Type>),
+    Decimal32(DecimalColumn<Decimal32Type>),
+    Decimal64(DecimalColumn<Decimal64Type>),
+    Decimal128(DecimalColumn<Decimal128Type>),
+    Decimal256(DecimalColumn<Decimal256Type>),
+    Date(DateColumn),
+    Time(TimeColumn),
+    Timestamp(TimestampColumn),
+    Text(TextColumn<i32>),
+    LargeText(TextColumn<i64>),
+    Binary(BinaryColumn<i32>),
+    LargeBinary(BinaryColumn<i64>),
+    FixedBinary(FixedBinaryColumn),
+    List(Box<ListColumn<i32>>),
+    LargeList(Box<ListColumn<i64>>),
+    Object(Box<ObjectColumn>),
+    Map(Box<MapColumn>),
+}
+
+impl<B: Build> Build for Box<B> {
+    #[inline]
+    fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        (**self).decode(cursor, context)
+    }
+
+    fn append_null(&mut self) {
+        (**self).append_null();
+    }
+
+    fn append_filler(&mut self) {
+        (**self).append_filler();
+    }
+
+    fn truncate(&mut self, len: usize) {
+        (**self).truncate(len);
+    }
+
+    fn reserve(&mut self) {
+        (**self).reserve();
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        (**self).finish()
+    }
+
+    fn memory_size(&self) -> usize {
+        (**self).memory_size()
+    }
+}
+
+impl Column {
+    /// The builder of a field; `path` names it in errors.
+    pub(super) fn new(field: &Field, path: &str, options: &JsonOptions) -> Result<Self> {
+        Ok(Self { nullable: field.is_nullable(), builder: Builder::new(field.data_type(), path, options)? })
+    }
+
+    /// Appends the value that starts at the cursor.
+    #[inline]
+    pub(super) fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        if cursor.peek() == b'n' { self.decode_null(cursor) } else { self.builder.decode(cursor, context) }
+    }
+
+    #[inline]
+    fn decode_null(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+        let start = cursor.pos();
+        cursor.literal("null")?;
+        self.append_absent().map_err(|()| {
+            Fault::new(JsonErrorKind::MissingValue, start, "a value, as the column is not nullable")
+        })
+    }
+
+    /// Appends what a missing value stands for: a null, or an error where there can be none.
+    #[inline]
+    pub(super) fn append_absent(&mut self) -> Result<(), ()> {
+        if !self.nullable {
+            return Err(());
+        }
+        self.builder.append_null();
+        Ok(())
+    }
+
+    /// Appends a value that nobody sees, as the row's parent is null.
+    pub(super) fn append_filler(&mut self) {
+        if self.nullable { self.builder.append_null() } else { self.builder.append_filler() }
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.builder.truncate(len);
+    }
+
+    pub(super) fn reserve(&mut self) {
+        self.builder.reserve();
+    }
+
+    pub(super) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.builder.finish()
+    }
+
+    pub(super) fn memory_size(&self) -> usize {
+        self.builder.memory_size()
+    }
+}
+
+impl Builder {
+    fn new(data_type: &DataType, path: &str, options: &JsonOptions) -> Result<Self> {
+        Ok(match data_type {
+            DataType::Null => Self::Null(NullColumn::default()),
+            DataType::Boolean => Self::Boolean(BooleanColumn::new()),
+            DataType::Int8 => Self::Int8(IntegerColumn::new()),
+            DataType::Int16 => Self::Int16(IntegerColumn::new()),
+            DataType::Int32 => Self::Int32(IntegerColumn::new()),
+            DataType::Int64 => Self::Int64(IntegerColumn::new()),
+            DataType::UInt8 => Self::UInt8(IntegerColumn::new()),
+            DataType::UInt16 => Self::UInt16(IntegerColumn::new()),
+            DataType::UInt32 => Self::UInt32(IntegerColumn::new()),
+            DataType::UInt64 => Self::UInt64(IntegerColumn::new()),
+            DataType::Float32 => Self::Float32(FloatColumn::new()),
+            DataType::Float64 => Self::Float64(FloatColumn::new()),
+            DataType::Decimal32(p, s) => Self::Decimal32(DecimalColumn::new(*p, *s, path)?),
+            DataType::Decimal64(p, s) => Self::Decimal64(DecimalColumn::new(*p, *s, path)?),
+            DataType::Decimal128(p, s) => Self::Decimal128(DecimalColumn::new(*p, *s, path)?),
+            DataType::Decimal256(p, s) => Self::Decimal256(DecimalColumn::new(*p, *s, path)?),
+            DataType::Date32 => Self::Date(DateColumn::new()),
+            DataType::Time32(unit) | DataType::Time64(unit) => Self::Time(TimeColumn::new(*unit)),
+            DataType::Timestamp(unit, zone) => Self::Timestamp(TimestampColumn::new(*unit, zone.clone(), options)),
+            DataType::Utf8 => Self::Text(TextColumn::new(false)),
+            DataType::Utf8View => Self::Text(TextColumn::new(true)),
+            DataType::LargeUtf8 => Self::LargeText(TextColumn::new(false)),
+            DataType::Binary => Self::Binary(BinaryColumn::new(false)),
+            DataType::BinaryView => Self::Binary(BinaryColumn::new(true)),
+            DataType::LargeBinary => Self::LargeBinary(BinaryColumn::new(false)),
+            DataType::FixedSizeBinary(width) => Self::FixedBinary(FixedBinaryColumn::new(*width, path)?),
+            DataType::List(item) => Self::List(Box::new(ListColumn::new(item, path, options)?)),
+            DataType::LargeList(item) => Self::LargeList(Box::new(ListColumn::new(item, path, options)?)),
+            DataType::Struct(fields) => Self::Object(Box::new(ObjectColumn::new(fields, path, options)?)),
+            DataType::Map(entries, sorted) => {
+                Self::Map(Box::new(MapColumn::new(entries, *sorted, path, options)?))
+            }
+            other => return Err(unsupported(path, &format!("the type {other} cannot be read from JSON"))),
+        })
+    }
+}
+
+/// A schema that the decoder cannot serve.
+pub(super) fn unsupported(path: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("column `{path}`: {reason}; give the column another type"))
+        .with_operation("kafka.decode")
+        .with_context("column", path)
+}
+
+/// The name of a field within its parent.
+pub(super) fn nested_path(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Values of a fixed width, and which of them are null.
+#[derive(Debug)]
+pub(super) struct Store<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    validity: NullBufferBuilder,
+    /// Rows of the batch before.
+    hint: usize,
+}
+
+impl<T: ArrowPrimitiveType> Store<T> {
+    pub(super) fn new() -> Self {
+        Self { values: Vec::new(), validity: NullBufferBuilder::new(0), hint: 0 }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, value: T::Native) {
+        self.values.push(value);
+        self.validity.append_non_null();
+    }
+
+    pub(super) fn push_null(&mut self) {
+        self.values.push(T::Native::default());
+        self.validity.append_null();
+    }
+
+    pub(super) fn push_filler(&mut self) {
+        self.push(T::Native::default());
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.values.truncate(len);
+        self.validity.truncate(len);
+    }
+
+    pub(super) fn reserve(&mut self) {
+        self.values.reserve_exact(self.hint);
+        self.validity = NullBufferBuilder::new(self.hint);
+    }
+
+    pub(super) fn finish(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
+        self.hint = self.values.len();
+        PrimitiveArray::try_new(std::mem::take(&mut self.values).into(), self.validity.finish())
+    }
+
+    pub(super) fn memory_size(&self) -> usize {
+        size_of_val(self.values.as_slice()) + self.values.len().div_ceil(8)
+    }
+}
+
+/// Rows that are all null.
+#[derive(Debug, Default)]
+pub(super) struct NullColumn {
+    len: usize,
+}
+
+impl Build for NullColumn {
+    fn decode(&mut self, cursor: &mut Cursor<'_>, _: &mut Context) -> Result<(), Fault> {
+        Err(cursor.mismatch("null"))
+    }
+
+    fn append_null(&mut self) {
+        self.len += 1;
+    }
+
+    fn append_filler(&mut self) {
+        self.len += 1;
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.len = len;
+    }
+
+    fn reserve(&mut self) {}
+
+    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        Ok(Arc::new(NullArray::new(std::mem::take(&mut self.len))))
+    }
+
+    fn memory_size(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,145 @@
+//! What a JSON decoder accepts, and how it reads what JSON leaves open.
+
+use std::{fmt, str::FromStr};
+
+use connector_core::{Error, ErrorKind, Result};
+use jiff::tz::TimeZone;
+
+/// Defines an enum whose variants have names in options, with `as_str`, `Display` and `FromStr`.
+macro_rules! option_enum {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub enum $name {
+            $($(#[$doc])* $variant),+
+        }
+
+        impl $name {
+            /// The option value.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text),+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                [$(Self::$variant),+].into_iter().find(|v| v.as_str().eq_ignore_ascii_case(text)).ok_or_else(|| {
+                    let known = [$($text),+].join(", ");
+                    Error::new(ErrorKind::OptionInvalid, format!("`{text}` is not one of {known}"))
+                })
+            }
+        }
+    };
+}
+
+option_enum! {
+    /// What happens when one object holds a key twice.
+    ///
+    /// The rule holds in every object that is decoded: the record itself, nested structs and maps, and
+    /// among keys that have no column. Values that no column reads are checked for syntax only.
+    DuplicateKeys {
+        /// The record is refused.
+        #[default]
+        Fail = "fail",
+        /// The last value counts. All of them have to be readable, except in a map.
+        Last = "last",
+    }
+}
+
+option_enum! {
+    /// What happens to a key that has no column.
+    UnknownFields {
+        /// Its value is checked for syntax and left out.
+        #[default]
+        Ignore = "ignore",
+        /// The record is refused.
+        Fail = "fail",
+    }
+}
+
+option_enum! {
+    /// What a number in a timestamp column counts since 1970-01-01T00:00:00Z.
+    EpochUnit {
+        /// The unit of the column.
+        #[default]
+        Column = "column",
+        /// Seconds; a fraction is allowed as far as the column can hold it.
+        Seconds = "seconds",
+        /// Milliseconds.
+        Millis = "millis",
+        /// Microseconds.
+        Micros = "micros",
+        /// Nanoseconds.
+        Nanos = "nanos",
+    }
+}
+
+impl EpochUnit {
+    /// The digits after the second that one unit stands for; `column` for the unit of the column.
+    pub(super) fn digits(self, column: u8) -> u8 {
+        match self {
+            Self::Column => column,
+            Self::Seconds => 0,
+            Self::Millis => 3,
+            Self::Micros => 6,
+            Self::Nanos => 9,
+        }
+    }
+}
+
+/// How JSON is read where the text alone does not say it.
+///
+/// The defaults refuse whatever could be understood in two ways. See [the module](super) for how each
+/// Arrow type is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonOptions {
+    /// What happens when one object holds a key twice; refused by default.
+    pub duplicate_keys: DuplicateKeys,
+    /// What happens to a key that has no column; ignored by default.
+    pub unknown_fields: UnknownFields,
+    /// Whether keys match columns without regard to case. Two spellings of one name in one object then
+    /// count as a duplicate, and two columns may not differ in case alone. Keys of a map stay as they are.
+    pub case_insensitive: bool,
+    /// Whether a text column takes numbers, booleans, objects and arrays too, as their JSON text, byte by
+    /// byte as it stands in the record.
+    pub coerce_to_text: bool,
+    /// Whether a floating-point column takes the texts `"NaN"`, `"Infinity"`, `"+Infinity"` and `"-Infinity"`.
+    pub text_nan: bool,
+    /// Whether a negative integer in an unsigned column stands for the same bits in two's complement, as
+    /// some change streams write unsigned 64-bit numbers: `-1` for `18446744073709551615`.
+    pub reinterpret_unsigned: bool,
+    /// Whether times are cut, toward the past, to what the column's unit can hold. By default a time with
+    /// more digits than that is refused unless they are zeros.
+    pub truncate_time: bool,
+    /// What a number in a timestamp column counts; the column's own unit by default.
+    pub epoch_unit: EpochUnit,
+    /// The zone of text times that carry none where the column has one, and of columns that have none where
+    /// the value is an instant. UTC by default; the machine's own zone plays no part.
+    pub time_zone: TimeZone,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        Self {
+            duplicate_keys: DuplicateKeys::default(),
+            unknown_fields: UnknownFields::default(),
+            case_insensitive: false,
+            coerce_to_text: false,
+            text_nan: false,
+            reinterpret_unsigned: false,
+            truncate_time: false,
+            epoch_unit: EpochUnit::default(),
+            time_zone: TimeZone::UTC,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Options from pairs of text, end to end.
+
+use connector_core::{BadRecordPolicy, Boundedness, ErrorKind, Source};
+use connector_kafka::{Json, KafkaSource};
+
+use crate::common::{Cluster, drain, id, open_all, schema};
+
+#[tokio::test]
+async fn a_source_from_the_keys_that_a_user_has_already() {
+    let cluster = Cluster::with_topic("orders", 2);
+    cluster.write_rows("orders", 0, 0..20);
+    cluster.write_rows("orders", 1, 20..40);
+    let source = KafkaSource::from_options([
+        ("job.reader.kafka_servers", cluster.address().as_str()),
+        ("job.reader.topics", "orders"),
+        ("job.reader.group_id", "loader"),
+        ("job.reader.format_type", "json"),
+        ("job.reader.start_offset", "5"),
+        ("job.reader.end_offset", "9"),
+        ("job.reader.max_partition_num_per_consumer", "1"),
+        ("job.reader.commit_in_checkpoint", "true"),
+        ("job.reader.properties", r#"{"fetch.wait.max.ms": 100, "request.timeout.ms": 20000}"#),
+        ("job.reader.bad_record_policy", "skip"),
+        ("job.common.job_type", "BATCH"),
+        ("job.common.global_timezone", "Asia/Shanghai"),
+    ])
+    .unwrap()
+    .format(Json::with_schema(schema()))
+    .build()
+    .unwrap();
+    assert_eq!(source.boundedness(), Boundedness::Bounded);
+    assert_eq!(source.discovery_interval(), None);
+    assert_eq!(source.suggested_parallelism(2), 2);
+    let seen = drain(&mut open_all(&source).await).await;
+    assert_eq!(seen.ids[&id("orders", 0)], (5..10).collect::<Vec<_>>());
+    assert_eq!(seen.ids[&id("orders", 1)], (25..30).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn reading_from_the_first_to_the_latest_offset() {
+    let cluster = Cluster::with_topic("orders", 1);
+    cluster.write_rows("orders", 0, 0..20);
+    let source = KafkaSource::from_options([
+        ("bootstrap_servers", cluster.address().as_str()),
+        ("topics", "orders"),
+        ("read_from_earliest_offset", "true"),
+        ("read_to_latest_offset", "true"),
+    ])
+    .unwrap()
+    .format(Json::with_schema(schema()))
+    .build()
+    .unwrap();
+    assert_eq!(source.boundedness(), Boundedness::Bounded);
+    assert_eq!(drain(&mut open_all(&source).await).await.all(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn without_a_place_to_start_only_a_checkpoint_can_say_it() {
+    let cluster = Cluster::with_topic("orders", 1);
+    cluster.write_rows("orders", 0, 0..20);
+    let source = cluster
+        .source(&["orders"])
+        .auto_offset_reset(connector_kafka::AutoOffsetReset::None)
+        .bad_record_policy(BadRecordPolicy::Skip)
+        .bounded()
+        .build()
+        .unwrap();
+    let error = source.discover(&[]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OptionInvalid);
+    assert!(error.message().contains("start_offset"), "{error}");
+    let split = connector_kafka::KafkaSplit::new("orders", 0).starting_at(3);
+    source.open(vec![split]).await.unwrap();
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# One Kafka node (KRaft, broker and controller in one process) on loopback. usage: start.sh RUN_DIR (see ../lib.sh)
+# Listeners: plain text, TLS, and SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; user tester, password secret).
+# CONNECTOR_KAFKA_PROXY=HOST:PORT adds a listener that clients are told to reach at that address: a proxy in front.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+source "$here/../lib.sh"
+
+version=$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$here/pom.xml")
+jars=$CACHE_DIR/kafka-$version
+archive=$CACHE_DIR/kafka-$version.jsa
+java_options=(-Xms64m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Djava.awt.headless=true
+  -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server=info
+  -Dorg.slf4j.simpleLogger.showDateTime=true)
+
+PORT_NAMES=(plain controller tls sasl proxied)
+
+fetch() {
+  need java openssl
+  [ -d "$jars" ] || with_cache_lock fetch_jars
+}
+
+# The folder gets its name only when it is complete.
+fetch_jars() {
+  [ ! -d "$jars" ] || return 0
+  need mvn
+  echo "fetching Kafka $version (once)" >&2
+  rm -rf "$jars.part"
+  mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+    -DoutputDirectory="$jars.part" >&2
+  mv "$jars.part" "$jars"
+}
+
+configure() {
+  make_certificate
+  cat "$RUN_DIR/etc/server.key" "$RUN_DIR/etc/server.crt" >"$RUN_DIR/etc/server.pem"
+  local host=127.0.0.1 listeners advertised protocols proxy=${CONNECTOR_KAFKA_PROXY:-}
+  [ -z "$proxy" ] || echo "$proxy" >"$RUN_DIR/etc/proxy"
+  proxy=$(cat "$RUN_DIR/etc/proxy" 2>/dev/null || true)
+  listeners="PLAIN://$host:${PORT[plain]},TLS://$host:${PORT[tls]},SASL://$host:${PORT[sasl]}"
+  advertised=$listeners
+  protocols="PLAIN:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+  if [ -n "$proxy" ]; then
+    listeners+=",PROXIED://$host:${PORT[proxied]}"
+    advertised+=",PROXIED://$proxy"
+    protocols+=",PROXIED:PLAINTEXT"
+  fi
+  cat >"$RUN_DIR/etc/server.properties" <<CONF
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@$host:${PORT[controller]}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAIN
+listeners=$listeners,CONTROLLER://$host:${PORT[controller]}
+advertised.listeners=$advertised
+listener.security.protocol.map=$protocols
+log.dirs=$RUN_DIR/data
+
+# TLS and logins
+ssl.keystore.type=PEM
+ssl.keystore.location=$RUN_DIR/etc/server.pem
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_tester="secret";
+listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+
+# One node: every internal topic has one replica
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+
+# Small and quick: groups form at once, the log cleaner looks often, a misspelled topic is an error
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+num.network.threads=2
+num.io.threads=2
+num.recovery.threads.per.data.dir=1
+log.cleaner.dedupe.buffer.size=8388608
+log.cleaner.backoff.ms=500
+
+# A node that was killed is let in again once its old session has ended
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=1000
+CONF
+  [ -e "$RUN_DIR/data/meta.properties" ] || format_data
+}
+
+format_data() {
+  local cluster
+  cluster=$(head -c 16 /dev/urandom | base64 | tr '+/' 'Aa' | cut -c1-22)
+  java "${java_options[@]}" -cp "$jars/*" kafka.tools.StorageTool format \
+    --cluster-id "$cluster" --config "$RUN_DIR/etc/server.properties" \
+    --add-scram 'SCRAM-SHA-256=[name=tester,password=secret]' \
+    --add-scram 'SCRAM-SHA-512=[name=tester,password=secret]' >"$RUN_DIR/log/format.log" 2>&1 ||
+    fail "could not format $RUN_DIR/data, see $RUN_DIR/log/format.log"
+}
+
+# A class-data archive halves the start of the JVM. The first instance that stops in good order leaves one (stop.sh).
+command_line() {
+  local classes=-XX:ArchiveClassesAtExit=$RUN_DIR/kafka.jsa
+  [ ! -e "$archive" ] || classes=-XX:SharedArchiveFile=$archive
+  COMMAND=(java "${java_options[@]}" "$classes" -cp "$jars/*" kafka.Kafka "$RUN_DIR/etc/server.properties")
+  : >"$RUN_DIR/log/output.log"
+}
+
+ready() {
+  grep -q "Kafka Server started" "$RUN_DIR/log/output.log" && listening "${PORT[plain]}"
+}
+
+endpoints() {
+  echo "CONNECTOR_TEST_KAFKA_BOOTSTRAP=127.0.0.1:${PORT[plain]}"
+  echo "CONNECTOR_TEST_KAFKA_TLS_BOOTSTRAP=127.0.0.1:${PORT[tls]}"
+  echo "CONNECTOR_TEST_KAFKA_SASL_BOOTSTRAP=127.0.0.1:${PORT[sasl]}"
+  echo "CONNECTOR_TEST_KAFKA_CERTIFICATE=$RUN_DIR/etc/server.crt"
+  [ ! -e "$RUN_DIR/etc/proxy" ] || echo "CONNECTOR_TEST_KAFKA_PROXIED=127.0.0.1:${PORT[proxied]}"
+}
+
+start_service "$@"
