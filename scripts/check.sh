@@ -63,11 +63,12 @@ check_separate_connectors() {
 depends_on_none_of() {
   local crate=$1 pattern=$2 all found
   all=$(tree -p "$crate" --all-features --edges normal,build --format '{p}') || return 1
-  found=$(grep -E "^($pattern)" <<<"$all" | grep -v "^$crate " || true)
+  found=$(grep -E "^($pattern)" <<<"$all" | grep -v "^$crate " | sort -u || true)
   [ -z "$found" ] || { echo "$crate must not depend on: $found" && return 1; }
 }
 
-# A program outside the workspace adds connector-kafka by its path, and compiles it alone.
+# A program outside the workspace adds connector-kafka by its path, and compiles it alone. It has the profile of the
+# workspace, so that what is compiled already is not compiled again.
 check_embedding() {
   local host status=0
   host=$(mktemp -d) || return 1
@@ -81,12 +82,13 @@ embed() {
   cargo init -q --bin --name embedding-host --vcs none "$host" &&
     cargo add -q --manifest-path "$host/Cargo.toml" --path connector-kafka &&
     echo 'use connector_kafka as _; fn main() {}' >"$host/src/main.rs" &&
+    awk '/^\[/ { profile = /^\[profile\.dev/ } profile' Cargo.toml >>"$host/Cargo.toml" &&
     cp Cargo.lock "$host/Cargo.lock" &&
     all=$(cargo tree -q --manifest-path "$host/Cargo.toml" "${TARGETS[@]/#/--target=}" --prefix none --format '{p}') ||
     return 1
   found=$(grep -E '^(connector-bytehouse|bytehouse|connector-fluss|fluss|klickhouse|clickhouse)' <<<"$all" || true)
   [ -z "$found" ] || { echo "a host of connector-kafka compiles: $found" && return 1; }
-  cargo check -q --manifest-path "$host/Cargo.toml" --target-dir "$TARGET/embedding"
+  cargo check -q --manifest-path "$host/Cargo.toml" --target-dir "$TARGET"
 }
 
 check_machine_paths() {

@@ -135,11 +135,8 @@ impl Bench {
         };
         let busy = (machine_cpu()?, services::all_servers_cpu() + own_cpu()?);
         let began = std::time::Instant::now();
-        let outcome = if way.is_pipeline() {
-            pipeline::run(&job).await?
-        } else {
-            finish(start(&job)?).await?
-        };
+        let outcome =
+            if way.is_pipeline() { pipeline::run(&job).await? } else { finish(start(&job)?).await? };
         let ours = services::all_servers_cpu() + own_cpu()? - busy.1 + outcome.process_cpu;
         self.strangers.push((machine_cpu()? - busy.0 - ours).max(0.0) / began.elapsed().as_secs_f64());
         let outcome = outcome.outcome;
@@ -224,8 +221,7 @@ pub(crate) async fn finish(child: Child) -> Result<Ended> {
     let before = crate::measure::children_cpu()?;
     let output = child.wait_with_output().await?;
     ensure!(output.status.success(), "the process failed: {}", output.status);
-    let outcome = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("not an outcome: {}", String::from_utf8_lossy(&output.stdout))
-    })?;
+    let outcome = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("not an outcome: {}", String::from_utf8_lossy(&output.stdout)))?;
     Ok(Ended { outcome, process_cpu: crate::measure::children_cpu()? - before })
 }

@@ -77,8 +77,8 @@ impl Command {
             match argument.as_str() {
                 "-h" | "--help" => return Ok(Self::Help),
                 "--tsv" => options.tsv = true,
-                "--rounds" => options.rounds = number(&argument, arguments.next())?.max(1),
-                "--rows" => options.rows = number(&argument, arguments.next())?.max(1000),
+                "--rounds" => options.rounds = number::<usize>(&argument, arguments.next())?.max(1),
+                "--rows" => options.rows = number::<u64>(&argument, arguments.next())?.max(1000),
                 "--only" => {
                     let before = options.only.len();
                     while let Some(name) = arguments.next_if(|next| !next.starts_with('-')) {

@@ -154,13 +154,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     ),
 ];
 
-const fn figure(
-    name: &'static str,
-    metric: Metric,
-    ours: Way,
-    others: &'static [Way],
-    goal: Goal,
-) -> Figure {
+const fn figure(name: &'static str, metric: Metric, ours: Way, others: &'static [Way], goal: Goal) -> Figure {
     Figure { name, metric, ours, others, goal }
 }
 
@@ -229,7 +223,10 @@ mod tests {
             }
         }
         for way in known {
-            assert!(FIGURES.iter().any(|figure| figure.ways().any(|used| used == way)), "{way:?} serves nothing");
+            assert!(
+                FIGURES.iter().any(|figure| figure.ways().any(|used| used == way)),
+                "{way:?} serves nothing"
+            );
         }
     }
 

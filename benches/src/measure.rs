@@ -89,7 +89,8 @@ fn seconds(usage: &Usage) -> f64 {
 /// the process that started this one.
 fn own_peak_mib() -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM in the status")?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM in the status")?;
     let kib: u32 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(f64::from(kib) / 1024.0)
 }
@@ -108,7 +109,8 @@ pub(crate) fn machine_cpu() -> Result<f64> {
     let stat = fs::read_to_string("/proc/stat")?;
     let fields: Vec<&str> = stat.lines().next().context("an empty status")?.split_whitespace().collect();
     // cpu, user, nice, system; then idle and waiting; then interrupts.
-    Ok(ticks(fields.get(1..4).context("a short status")?)? + ticks(fields.get(6..8).context("a short status")?)?)
+    Ok(ticks(fields.get(1..4).context("a short status")?)?
+        + ticks(fields.get(6..8).context("a short status")?)?)
 }
 
 fn ticks(fields: &[&str]) -> Result<f64> {

@@ -65,14 +65,19 @@ pub(crate) fn text(figures: &[&Figure], outcomes: &Outcomes, strangers: &[f64]) 
         lines.push(figure_line(figure, outcomes));
     }
     let mut text = table(&lines);
-    let mut lines = vec![["way", "rows/s", "wall s", "from - to", "CPU s", "peak MiB"].map(str::to_owned).to_vec()];
+    let mut lines =
+        vec![["way", "rows/s", "wall s", "from - to", "CPU s", "peak MiB"].map(str::to_owned).to_vec()];
     for (way, outcomes) in outcomes {
         lines.push(way_line(*way, outcomes));
     }
     text.push('\n');
     text.push_str(&table(&lines));
     if let Some(strangers) = median(strangers.to_vec()) {
-        writeln!(text, "\nother work on this machine kept {strangers:.2} processors busy (median of the runs)").ok();
+        writeln!(
+            text,
+            "\nother work on this machine kept {strangers:.2} processors busy (median of the runs)"
+        )
+        .ok();
     }
     text
 }
@@ -215,6 +220,9 @@ mod tests {
 
     #[test]
     fn digits_are_grouped() {
-        assert_eq!(["0", "999", "1,000", "1,234,567"], [0.0, 999.0, 1000.0, 1_234_567.0].map(thousands).each_ref().map(String::as_str));
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,567"],
+            [0.0, 999.0, 1000.0, 1_234_567.0].map(thousands).each_ref().map(String::as_str)
+        );
     }
 }

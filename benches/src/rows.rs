@@ -121,7 +121,9 @@ fn batch(schema: &SchemaRef, begin: u64, end: u64) -> Result<RecordBatch> {
         Arc::new(Float64Array::from_iter_values(floats)),
         Arc::new(text(Row::s20)),
         Arc::new(text(Row::s60)),
-        Arc::new(TimestampSecondArray::from_iter_values(rows.iter().map(|row| row.seconds)).with_timezone("UTC")),
+        Arc::new(
+            TimestampSecondArray::from_iter_values(rows.iter().map(|row| row.seconds)).with_timezone("UTC"),
+        ),
         Arc::new(rows.iter().map(|row| row.n).collect::<Int64Array>()),
         Arc::new(Decimal128Array::from_iter_values(units).with_precision_and_scale(18, 4)?),
     ];
@@ -185,12 +187,12 @@ mod tests {
         assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [65_536, 5]);
         let sums = sums(rows);
         let nulls: usize = batches.iter().map(|batch| batch.column(6).null_count()).sum();
-        let bytes: usize = batches.iter().map(|batch| batch.column(3).as_string::<i32>().value_data().len()).sum();
-        assert_eq!((sums[0].clone(), sums[7].clone(), sums[4].clone()), (
-            rows.to_string(),
-            nulls.to_string(),
-            bytes.to_string()
-        ));
+        let bytes: usize =
+            batches.iter().map(|batch| batch.column(3).as_string::<i32>().value_data().len()).sum();
+        assert_eq!(
+            (sums[0].clone(), sums[7].clone(), sums[4].clone()),
+            (rows.to_string(), nulls.to_string(), bytes.to_string())
+        );
         assert_eq!(bytes, 20 * usize::try_from(rows).unwrap());
         assert_eq!(batches[1].column(4).as_string::<i32>().value(0).len(), 59);
     }

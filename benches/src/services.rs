@@ -28,7 +28,10 @@ pub(crate) fn server_cpu(service: Service) -> Option<f64> {
 
 /// Seconds of CPU of all servers so far.
 pub(crate) fn all_servers_cpu() -> f64 {
-    [Service::Kafka, Service::Clickhouse18, Service::ClickhouseCurrent].into_iter().filter_map(server_cpu).sum()
+    [Service::Kafka, Service::Clickhouse18, Service::ClickhouseCurrent]
+        .into_iter()
+        .filter_map(server_cpu)
+        .sum()
 }
 
 /// The process that a start script has noted.

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 
 use connector_bytehouse_common::{
-    catalog::describe_table,
-    definition::TableDefinition,
-    sql::quote_table,
+    catalog::{describe_table, table_definition},
     wire::{Client, ClientOptions, QueryStream, Settings},
 };
 use connector_core::{
@@ -86,11 +84,7 @@ impl Session {
     pub(crate) async fn target(&mut self, table: &TableId, config: &SinkConfig) -> Result<Target> {
         let located = |e: Error| e.with_context("table", table);
         let columns = describe_table(self.client().await?, table).await.map_err(located)?;
-        let sql = format!("SHOW CREATE TABLE {}", quote_table(table));
-        let text = self.texts(&sql).await.map_err(located)?.into_iter().next().ok_or_else(|| {
-            located(Error::new(ErrorKind::Unexpected, "the server answered SHOW CREATE TABLE with nothing"))
-        })?;
-        let definition = TableDefinition::parse(&text).map_err(located)?;
+        let definition = table_definition(self.client().await?, table).await.map_err(located)?;
         Target::new(table.clone(), columns, &definition, config)
     }
 

@@ -7,7 +7,7 @@ pub mod options;
 mod sink;
 
 pub use options::{
-    BadRecordPolicyName, BytehouseCdwSinkBuilder, BytehouseCdwSinkOptions, BytehouseCdwWriterOptions,
-    CompressionName, SinkModeName,
+    BytehouseCdwSinkBuilder, BytehouseCdwSinkOptions, BytehouseCdwWriterOptions, CompressionName,
+    SinkModeName,
 };
 pub use sink::{BytehouseCdwSink, BytehouseCdwWriter};

@@ -99,7 +99,8 @@ fn batch(schema: &Arc<Schema>, rows: std::ops::Range<u64>, numbers: &mut Numbers
         )
     });
     batch.map_err(|e| {
-        connector_core::Error::new(connector_core::ErrorKind::Unexpected, "cannot make a batch").with_source(e)
+        connector_core::Error::new(connector_core::ErrorKind::Unexpected, "cannot make a batch")
+            .with_source(e)
     })
 }
 
@@ -109,7 +110,11 @@ fn report(what: &str, rows: u64, bytes: usize, mut times: Vec<Duration>) {
         let seconds = time.as_secs_f64();
         let rows = f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
         let megabytes = f64::from(u32::try_from(bytes >> 10).unwrap_or(u32::MAX)) * 1024.0 / 1e6;
-        println!("{what:<24} {label:<7} {seconds:.4} s  {:6.2} ns/row  {:7.0} MB/s", seconds * 1e9 / rows, megabytes / seconds);
+        println!(
+            "{what:<24} {label:<7} {seconds:.4} s  {:6.2} ns/row  {:7.0} MB/s",
+            seconds * 1e9 / rows,
+            megabytes / seconds
+        );
     };
     line("best", times[0]);
     line("median", times[times.len() / 2]);
@@ -135,12 +140,17 @@ async fn main() -> Result<()> {
         let end = rows.min(start + ROWS_PER_BLOCK as u64);
         batches.push(batch(&schema, start..end, &mut numbers)?);
     }
-    let columns = COLUMNS.map(|(name, ty)| ColumnDef::parse(name, ty)).into_iter().collect::<Result<Vec<_>>>()?;
+    let columns =
+        COLUMNS.map(|(name, ty)| ColumnDef::parse(name, ty)).into_iter().collect::<Result<Vec<_>>>()?;
     let encoder = BlockEncoder::new(&schema, &columns, &EncodeRules::default())?;
     let mut out = Vec::with_capacity(16 << 20);
 
-    let copied: usize =
-        batches.iter().flat_map(|b| b.columns().to_vec()).flat_map(|c| c.to_data().buffers().to_vec()).map(|b| b.len()).sum();
+    let copied: usize = batches
+        .iter()
+        .flat_map(|b| b.columns().to_vec())
+        .flat_map(|c| c.to_data().buffers().to_vec())
+        .map(|b| b.len())
+        .sum();
     let times = measure(|| {
         for batch in &batches {
             out.clear();

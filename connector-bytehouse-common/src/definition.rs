@@ -1,264 +1,403 @@
-//! What SHOW CREATE TABLE says of a table: engine, keys, settings.
+//! What `SHOW CREATE TABLE` says about a table: engine, keys, partitions, settings.
 //!
-//! Every server of the family has the statement, while the system tables that say the same differ.
+//! A reader of the statement's outline, not of SQL: it finds the clauses behind the column list and leaves
+//! the expressions in them as text. Names in keys come out unquoted.
 
 use std::collections::BTreeMap;
 
 use connector_core::{Error, ErrorKind, Result};
 
-use crate::sql::unquoted;
+use crate::sql::unquote;
 
-/// The parts of a CREATE TABLE statement that decide how rows are written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// One part of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum KeyPart {
+    /// A column, by its name.
+    Column(String),
+    /// Anything else, as it stands in the statement.
+    Expression(String),
+}
+
+impl KeyPart {
+    /// The column's name; `None` for an expression.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::Column(name) => Some(name),
+            Self::Expression(_) => None,
+        }
+    }
+}
+
+/// A table's definition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableDefinition {
     /// The engine's name, such as `CnchMergeTree`.
     pub engine: String,
-    /// The engine's arguments as they stand there, quotes included.
+    /// The engine's arguments as they stand in the statement; quoted ones can be read by [`unquote`].
     pub engine_args: Vec<String>,
-    /// ORDER BY: names without quotes, expressions as they stand there; empty for `tuple()`.
-    pub order_by: Vec<String>,
-    /// PRIMARY KEY, as `order_by`.
-    pub primary_key: Vec<String>,
-    /// UNIQUE KEY, as `order_by`.
-    pub unique_key: Vec<String>,
-    /// PARTITION BY, as it stands there.
+    /// `ORDER BY`; empty for `tuple()`.
+    pub order_by: Vec<KeyPart>,
+    /// `PRIMARY KEY`, where it stands apart from `ORDER BY`.
+    pub primary_key: Vec<KeyPart>,
+    /// `UNIQUE KEY` of the ByteHouse engines.
+    pub unique_key: Vec<KeyPart>,
+    /// `PARTITION BY` as it stands in the statement; `None` without, and for `tuple()`.
     pub partition_by: Option<String>,
-    /// SETTINGS; texts without quotes.
+    /// `CLUSTER BY … INTO n BUCKETS` as it stands in the statement.
+    pub cluster_by: Option<String>,
+    /// `SAMPLE BY` as it stands in the statement.
+    pub sample_by: Option<String>,
+    /// `TTL` as it stands in the statement.
+    pub ttl: Option<String>,
+    /// The table's comment.
+    pub comment: Option<String>,
+    /// `SETTINGS` with their values unquoted.
     pub settings: BTreeMap<String, String>,
 }
 
-/// The clauses that can follow the columns, by their first words.
-const CLAUSES: [&[&str]; 10] = [
-    &["ENGINE"],
-    &["ORDER", "BY"],
-    &["PRIMARY", "KEY"],
-    &["UNIQUE", "KEY"],
-    &["PARTITION", "BY"],
-    &["CLUSTER", "BY"],
-    &["SAMPLE", "BY"],
-    &["TTL"],
-    &["SETTINGS"],
-    &["COMMENT"],
-];
-
 impl TableDefinition {
-    /// Reads a statement. Clauses that it does not know are left out.
+    /// Reads a `CREATE TABLE` or `ATTACH TABLE` statement.
     ///
     /// # Errors
-    /// `Unexpected` when there is no ENGINE in it: a view, or no CREATE TABLE at all.
-    pub fn parse(sql: &str) -> Result<Self> {
-        let tokens = tokens(sql);
-        let mut definition = Self::default();
-        for (clause, body) in clauses(&tokens) {
+    /// `Unsupported` for a statement without an engine, such as a view's; `Unexpected` where a quote, a
+    /// comment or a parenthesis does not end.
+    pub fn parse(statement: &str) -> Result<Self> {
+        let tokens = tokens(statement)?;
+        let reader = Reader { statement, tokens: &tokens };
+        let engine = reader.engine()?;
+        let mut out = Self { engine: engine.name, engine_args: engine.args, ..Self::default() };
+        if let Some(key) = out.legacy_argument(1) {
+            out.order_by = key_parts(&key)?;
+        }
+        for (clause, range) in reader.clauses(engine.end) {
+            let text = reader.text(range.clone());
             match clause {
-                ["ENGINE"] => {
-                    let body = body.strip_prefix(&["="]).unwrap_or(body);
-                    definition.engine = body.first().map(|token| (*token).to_owned()).unwrap_or_default();
-                    definition.engine_args = list(&body[1.min(body.len())..]);
+                Clause::OrderBy => out.order_by = key_parts(text)?,
+                Clause::PrimaryKey => out.primary_key = key_parts(text)?,
+                Clause::UniqueKey => out.unique_key = key_parts(text)?,
+                Clause::PartitionBy => {
+                    out.partition_by =
+                        Some(text.to_owned()).filter(|text| !key_parts(text).is_ok_and(|k| k.is_empty()))
                 }
-                ["ORDER", _] => definition.order_by = names(body),
-                ["PRIMARY", _] => definition.primary_key = names(body),
-                ["UNIQUE", _] => definition.unique_key = names(body),
-                ["PARTITION", _] => definition.partition_by = Some(body.concat()),
-                ["SETTINGS"] => definition.settings = settings(body),
-                _ => {}
+                Clause::ClusterBy => out.cluster_by = Some(text.to_owned()),
+                Clause::SampleBy => out.sample_by = Some(text.to_owned()),
+                Clause::Ttl => out.ttl = Some(text.to_owned()),
+                Clause::Comment => out.comment = unquote(text),
+                Clause::Settings => out.settings = reader.settings(range),
+                Clause::As => {}
             }
         }
-        if definition.engine.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Unexpected,
-                "the server's SHOW CREATE TABLE names no ENGINE; write to a table, not to a view",
-            ));
-        }
-        Ok(definition)
+        Ok(out)
     }
-}
 
-/// Words, quoted texts and single signs; white space and comments are left out.
-fn tokens(sql: &str) -> Vec<&str> {
-    let mut tokens = Vec::new();
-    let mut rest = sql.trim_start();
-    while let Some(first) = rest.chars().next() {
-        if let Some(comment) = rest.strip_prefix("--") {
-            rest = comment.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
-            continue;
+    /// The version argument of an engine that keeps the row with the highest one: `ReplacingMergeTree`,
+    /// `CnchMergeTree`, `HaUniqueMergeTree` and their replicated forms. `None` where there is none.
+    pub fn version(&self) -> Option<KeyPart> {
+        let versioned = ["ReplacingMergeTree", "CnchMergeTree", "HaUniqueMergeTree", "UniqueMergeTree"];
+        if !versioned.iter().any(|engine| self.engine.ends_with(engine)) {
+            return None;
         }
-        if let Some(comment) = rest.strip_prefix("/*") {
-            rest = comment.split_once("*/").map_or("", |(_, rest)| rest).trim_start();
-            continue;
-        }
-        let length = match first {
-            '`' | '"' | '\'' => quoted_length(rest, first),
-            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
-            c => c.len_utf8(),
+        let argument = match self.granularity() {
+            Some(at) => self.engine_args.get(at + 1)?,
+            None => self.own_args().next()?,
         };
-        let (token, after) = rest.split_at(length);
-        tokens.push(token);
-        rest = after.trim_start();
+        key_parts(argument).ok()?.pop()
     }
-    tokens
+
+    /// The column of `ReplacingMergeTree(version, is_deleted)` that marks deleted rows.
+    pub fn is_deleted(&self) -> Option<KeyPart> {
+        if !self.engine.ends_with("ReplacingMergeTree") || self.granularity().is_some() {
+            return None;
+        }
+        key_parts(self.own_args().nth(1)?).ok()?.pop()
+    }
+
+    /// The arguments behind the ZooKeeper path and the replica's name.
+    fn own_args(&self) -> impl Iterator<Item = &String> {
+        self.engine_args.iter().skip_while(|arg| arg.starts_with('\''))
+    }
+
+    /// Where the index granularity stands among the arguments of the old form
+    /// `MergeTree(date, (key), 8192)`, which has no clauses.
+    fn granularity(&self) -> Option<usize> {
+        self.engine_args.iter().position(|arg| arg.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// An argument of the old form, counted back from the granularity.
+    fn legacy_argument(&self, before: usize) -> Option<String> {
+        if !self.engine.ends_with("MergeTree") {
+            return None;
+        }
+        self.engine_args.get(self.granularity()?.checked_sub(before)?).cloned()
+    }
 }
 
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '.'
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A bare word or number.
+    Word,
+    /// Anything in quotes.
+    Quoted,
+    /// One character.
+    Symbol(char),
 }
 
-/// Length of the quoted text at the start of `text`, up to its end when the quote never closes.
-fn quoted_length(text: &str, quote: char) -> usize {
-    let mut escaped = false;
+/// A token and how deep in parentheses it stands. Parentheses themselves stand outside.
+#[derive(Debug, Clone)]
+struct Token {
+    kind: Kind,
+    start: usize,
+    end: usize,
+    depth: usize,
+}
+
+fn unfinished(what: &str) -> Error {
+    Error::new(ErrorKind::Unexpected, format!("the table's definition cannot be read: {what} does not end"))
+}
+
+fn tokens(statement: &str) -> Result<Vec<Token>> {
+    let mut out = Vec::new();
+    let mut depth = 0usize;
+    let mut chars = statement.char_indices().peekable();
+    while let Some((start, c)) = chars.next() {
+        let rest = &statement[start..];
+        let (kind, end) = match c {
+            c if c.is_whitespace() => continue,
+            '-' if rest.starts_with("--") => {
+                let end = rest.find('\n').map_or(statement.len(), |at| start + at);
+                while chars.next_if(|(at, _)| *at < end).is_some() {}
+                continue;
+            }
+            '/' if rest.starts_with("/*") => {
+                let end = start + 2 + rest[2..].find("*/").ok_or_else(|| unfinished("a comment"))? + 2;
+                while chars.next_if(|(at, _)| *at < end).is_some() {}
+                continue;
+            }
+            '\'' | '`' | '"' => {
+                (Kind::Quoted, start + quoted_length(rest, c).ok_or_else(|| unfinished("a quote"))?)
+            }
+            c if c.is_alphanumeric() || c == '_' => {
+                let word = |c: char| c.is_alphanumeric() || c == '_';
+                (Kind::Word, start + rest.find(|c| !word(c)).unwrap_or(rest.len()))
+            }
+            c => (Kind::Symbol(c), start + c.len_utf8()),
+        };
+        while chars.next_if(|(at, _)| *at < end).is_some() {}
+        match kind {
+            Kind::Symbol(')' | ']' | '}') => {
+                depth = depth
+                    .checked_sub(1)
+                    .ok_or_else(|| unfinished("what comes before a closing parenthesis"))?;
+                out.push(Token { kind, start, end, depth });
+            }
+            _ => {
+                out.push(Token { kind, start, end, depth });
+                if matches!(kind, Kind::Symbol('(' | '[' | '{')) {
+                    depth += 1;
+                }
+            }
+        }
+    }
+    if depth == 0 { Ok(out) } else { Err(unfinished("a parenthesis")) }
+}
+
+/// The length of the quoted text at the start of `text`, quotes included.
+fn quoted_length(text: &str, quote: char) -> Option<usize> {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
-        if escaped {
-            escaped = false;
-        } else if c == '\\' {
-            escaped = true;
-        } else if c == quote {
-            if chars.peek().is_some_and(|(_, next)| *next == quote) {
-                chars.next();
-            } else {
-                return at + c.len_utf8();
-            }
+        if c == '\\' {
+            chars.next()?;
+        } else if c == quote && chars.next_if(|(_, next)| *next == quote).is_none() {
+            return Some(at + 1);
         }
     }
-    text.len()
+    None
 }
 
-/// The clauses outside of all parentheses, each with the tokens up to the next one.
-fn clauses<'a, 't>(tokens: &'a [&'t str]) -> Vec<(&'static [&'static str], &'a [&'t str])> {
-    let mut starts: Vec<(&'static [&'static str], usize, usize)> = Vec::new();
-    let mut depth = 0usize;
-    // Columns come first: clause words inside them stand in the parentheses of the column list.
-    for at in 0..tokens.len() {
-        match tokens[at] {
-            "(" => depth += 1,
-            ")" => depth = depth.saturating_sub(1),
-            _ if depth == 0 => {
-                let found = CLAUSES.iter().find(|words| {
-                    words.len() <= tokens.len() - at
-                        && words.iter().zip(&tokens[at..]).all(|(word, token)| token.eq_ignore_ascii_case(word))
-                });
-                // Before the engine, a clause word can only be part of the table's own name or comment.
-                if let Some(words) = found.filter(|words| !starts.is_empty() || words[0] == "ENGINE") {
-                    starts.push((words, at, at + words.len()));
-                }
-            }
-            _ => {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clause {
+    PartitionBy,
+    PrimaryKey,
+    OrderBy,
+    UniqueKey,
+    ClusterBy,
+    SampleBy,
+    Ttl,
+    Settings,
+    Comment,
+    As,
+}
+
+/// The words that open a clause behind the engine.
+const CLAUSES: &[(&[&str], Clause)] = &[
+    (&["PARTITION", "BY"], Clause::PartitionBy),
+    (&["PRIMARY", "KEY"], Clause::PrimaryKey),
+    (&["ORDER", "BY"], Clause::OrderBy),
+    (&["UNIQUE", "KEY"], Clause::UniqueKey),
+    (&["CLUSTER", "BY"], Clause::ClusterBy),
+    (&["SAMPLE", "BY"], Clause::SampleBy),
+    (&["TTL"], Clause::Ttl),
+    (&["SETTINGS"], Clause::Settings),
+    (&["COMMENT"], Clause::Comment),
+    (&["AS"], Clause::As),
+];
+
+struct Engine {
+    name: String,
+    args: Vec<String>,
+    /// The first token behind it.
+    end: usize,
+}
+
+struct Reader<'a> {
+    statement: &'a str,
+    tokens: &'a [Token],
+}
+
+impl Reader<'_> {
+    fn is_word(&self, at: usize, word: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| {
+            token.kind == Kind::Word
+                && token.depth == 0
+                && self.statement[token.start..token.end].eq_ignore_ascii_case(word)
+        })
+    }
+
+    /// The text from the first to the last of these tokens.
+    fn text(&self, tokens: std::ops::Range<usize>) -> &str {
+        match self.tokens.get(tokens).unwrap_or_default() {
+            [] => "",
+            [first, .., last] => &self.statement[first.start..last.end],
+            [only] => &self.statement[only.start..only.end],
         }
     }
-    let ends: Vec<usize> = starts.iter().skip(1).map(|start| start.1).chain([tokens.len()]).collect();
-    starts.into_iter().zip(ends).map(|((words, _, body), end)| (words, &tokens[body.min(end)..end])).collect()
-}
 
-/// The elements of a list in parentheses, or the whole as one element; none for `tuple()` and `()`.
-fn list(body: &[&str]) -> Vec<String> {
-    let body = match body {
-        ["tuple", inner @ ..] | inner => inner,
-    };
-    let inner = match body {
-        ["(", inner @ .., ")"] if closes_at_the_end(body) => inner,
-        other => other,
-    };
-    let mut elements = vec![Vec::new()];
-    let mut depth = 0usize;
-    for token in inner {
-        match *token {
-            "," if depth == 0 => elements.push(Vec::new()),
-            token => {
-                depth = match token {
-                    "(" => depth + 1,
-                    ")" => depth.saturating_sub(1),
-                    _ => depth,
-                };
-                if let Some(last) = elements.last_mut() {
-                    last.push(token);
-                }
+    fn engine(&self) -> Result<Engine> {
+        let followed_by = |kind: Kind| {
+            let named = move |at: &usize| {
+                self.is_word(*at, "ENGINE") && self.tokens.get(at + 1).is_some_and(|next| next.kind == kind)
+            };
+            (0..self.tokens.len()).find(named)
+        };
+        // The sign may be left out. What stands behind AS is a query.
+        let at = followed_by(Kind::Symbol('=')).or_else(|| followed_by(Kind::Word));
+        let at = at.filter(|at| !(0..*at).any(|before| self.is_word(before, "AS"))).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "the definition names no engine: a view or dictionary cannot be written to",
+            )
+        })?;
+        let mut next = at + 1;
+        if self.tokens.get(next).is_some_and(|token| token.kind == Kind::Symbol('=')) {
+            next += 1;
+        }
+        let name = self.text(next..next + 1);
+        let name = unquote(name).unwrap_or_else(|| name.to_owned());
+        next += 1;
+        let mut args = Vec::new();
+        if self.tokens.get(next).is_some_and(|token| token.kind == Kind::Symbol('(')) {
+            let close = self.close_of(next);
+            args = self.list(next + 1..close, 1);
+            next = close + 1;
+        }
+        Ok(Engine { name, args, end: next })
+    }
+
+    /// The closing parenthesis of the one at `open`.
+    fn close_of(&self, open: usize) -> usize {
+        let depth = self.tokens[open].depth;
+        let behind = self.tokens[open + 1..].iter().position(|token| token.depth == depth);
+        behind.map_or(self.tokens.len(), |at| open + 1 + at)
+    }
+
+    /// The items between the commas that stand at `depth`.
+    fn list(&self, tokens: std::ops::Range<usize>, depth: usize) -> Vec<String> {
+        let mut items = Vec::new();
+        let mut start = tokens.start;
+        for at in tokens.clone() {
+            if self.tokens[at].kind == Kind::Symbol(',') && self.tokens[at].depth == depth {
+                items.push(self.text(start..at).to_owned());
+                start = at + 1;
             }
         }
-    }
-    elements.into_iter().filter(|element| !element.is_empty()).map(|element| element.concat()).collect()
-}
-
-/// True when the first parenthesis closes with the last token: `(a, b)`, not `(a) + (b)`.
-fn closes_at_the_end(body: &[&str]) -> bool {
-    let mut depth = 0usize;
-    for (at, token) in body.iter().enumerate() {
-        match *token {
-            "(" => depth += 1,
-            ")" => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return at + 1 == body.len();
-                }
-            }
-            _ => {}
+        if start < tokens.end {
+            items.push(self.text(start..tokens.end).to_owned());
         }
+        items
     }
-    false
+
+    fn clause_at(&self, at: usize) -> Option<(Clause, usize)> {
+        CLAUSES.iter().find_map(|(words, clause)| {
+            let all = words.iter().enumerate().all(|(i, word)| self.is_word(at + i, word));
+            all.then_some((*clause, words.len()))
+        })
+    }
+
+    /// The clauses from token `at` on with the tokens of each.
+    fn clauses(&self, mut at: usize) -> Vec<(Clause, std::ops::Range<usize>)> {
+        let mut out = Vec::new();
+        while at < self.tokens.len() {
+            let Some((clause, words)) = self.clause_at(at) else {
+                at += 1;
+                continue;
+            };
+            let start = at + words;
+            // The first token belongs to the clause whatever it is: a column may be called `ttl`.
+            let end = (start + 1..self.tokens.len())
+                .find(|next| self.ends_clause(*next))
+                .unwrap_or(self.tokens.len());
+            out.push((clause, start..end));
+            if clause == Clause::As {
+                break;
+            }
+            at = end;
+        }
+        out
+    }
+
+    /// True where a new clause begins: its words stand there, and not where an expression must go on.
+    fn ends_clause(&self, at: usize) -> bool {
+        let goes_on = matches!(self.tokens[at - 1].kind, Kind::Symbol(c) if !matches!(c, ')' | ']' | '}'));
+        let followed =
+            self.tokens.get(at + 1).is_some_and(|next| !matches!(next.kind, Kind::Symbol(',' | '=')));
+        !goes_on && followed && self.clause_at(at).is_some() || self.tokens[at].kind == Kind::Symbol(';')
+    }
+
+    fn settings(&self, tokens: std::ops::Range<usize>) -> BTreeMap<String, String> {
+        let pairs = self.list(tokens, 0);
+        let pairs = pairs.iter().filter_map(|pair| pair.split_once('='));
+        pairs
+            .map(|(name, value)| {
+                let value = value.trim();
+                (name.trim().to_owned(), unquote(value).unwrap_or_else(|| value.to_owned()))
+            })
+            .collect()
+    }
 }
 
-fn names(body: &[&str]) -> Vec<String> {
-    list(body).iter().map(|name| if name.starts_with(['`', '"']) { unquoted(name) } else { name.clone() }).collect()
+/// The parts of a key: `a`, `(a, b)`, `tuple(a, b)`, `tuple()`.
+fn key_parts(text: &str) -> Result<Vec<KeyPart>> {
+    let tokens = tokens(text)?;
+    let reader = Reader { statement: text, tokens: &tokens };
+    let open = usize::from(reader.is_word(0, "tuple"));
+    let whole = tokens.get(open).is_some_and(|token| token.kind == Kind::Symbol('('))
+        && reader.close_of(open) + 1 == tokens.len();
+    let parts = if whole { reader.list(open + 1..tokens.len() - 1, 1) } else { vec![text.trim().to_owned()] };
+    Ok(parts.into_iter().map(key_part).collect())
 }
 
-fn settings(body: &[&str]) -> BTreeMap<String, String> {
-    let pair = |element: String| {
-        let (name, value) = element.split_once('=')?;
-        Some((name.to_owned(), unquoted(value)))
-    };
-    list(body).into_iter().filter_map(pair).collect()
+fn key_part(text: String) -> KeyPart {
+    let bare = |c: char| c.is_alphanumeric() || c == '_';
+    if !text.starts_with('\'')
+        && let Some(name) = unquote(&text)
+    {
+        return KeyPart::Column(name);
+    }
+    if !text.is_empty() && text.chars().all(bare) && !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return KeyPart::Column(text);
+    }
+    KeyPart::Expression(text)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_unique_table_of_bytehouse() {
-        let definition = TableDefinition::parse(
-            "CREATE TABLE app.orders\n(\n `id` UInt64,\n `day` Date COMMENT 'ENGINE = no, ORDER BY no',\n \
-             `ORDER` String\n)\nENGINE = CnchMergeTree(ver)\nPARTITION BY toYYYYMM(day)\nORDER BY (id, `ORDER`)\n\
-             UNIQUE KEY (id, cityHash64(`ORDER`))\nCLUSTER BY (id) INTO 4 BUCKETS\nTTL day + INTERVAL 1 MONTH\n\
-             SETTINGS index_granularity = 8192, storage_dialect_type = 'MYSQL' -- the end",
-        )
-        .unwrap();
-        assert_eq!((definition.engine.as_str(), definition.engine_args), ("CnchMergeTree", vec!["ver".to_owned()]));
-        assert_eq!(definition.order_by, ["id", "ORDER"]);
-        assert_eq!(definition.unique_key, ["id", "cityHash64(`ORDER`)"]);
-        assert_eq!(definition.partition_by.as_deref(), Some("toYYYYMM(day)"));
-        assert_eq!(definition.settings["index_granularity"], "8192");
-        assert_eq!(definition.settings["storage_dialect_type"], "MYSQL");
-    }
-
-    #[test]
-    fn engines_of_clickhouse() {
-        let parse = |rest: &str| TableDefinition::parse(&format!("CREATE TABLE t (a UInt8) {rest}")).unwrap();
-        let replacing = parse("ENGINE = ReplacingMergeTree(ver, is_deleted) ORDER BY a SETTINGS non_replicated_deduplication_window = 100");
-        assert_eq!(replacing.engine_args, ["ver", "is_deleted"]);
-        assert_eq!(replacing.order_by, ["a"]);
-        assert_eq!(replacing.settings["non_replicated_deduplication_window"], "100");
-        let replicated = parse("ENGINE = ReplicatedReplacingMergeTree('/ch/{shard}/t, x', '{replica}', ver) PRIMARY KEY a ORDER BY (a)");
-        assert_eq!(replicated.engine_args, ["'/ch/{shard}/t, x'", "'{replica}'", "ver"]);
-        assert_eq!((replicated.primary_key, replicated.order_by), (vec!["a".to_owned()], vec!["a".to_owned()]));
-        assert_eq!(parse("ENGINE = MergeTree ORDER BY tuple()").order_by, Vec::<String>::new());
-        assert_eq!(parse("ENGINE = MergeTree() ORDER BY (a, b) /* ENGINE = no */").order_by, ["a", "b"]);
-        assert_eq!(parse("ENGINE = Null").engine, "Null");
-        assert_eq!(parse("ENGINE = HaUniqueMergeTree('/p', '{replica}') ORDER BY a UNIQUE KEY a").unique_key, ["a"]);
-    }
-
-    #[test]
-    fn what_is_no_table_is_refused() {
-        for sql in ["", "CREATE VIEW v AS SELECT 1", "CREATE TABLE t (a UInt8"] {
-            assert_eq!(TableDefinition::parse(sql).unwrap_err().kind(), ErrorKind::Unexpected, "{sql}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn hostile_texts_do_no_harm(text in ".{0,200}") {
-            TableDefinition::parse(&format!("CREATE TABLE t (a UInt8) ENGINE = M {text}")).ok();
-            TableDefinition::parse(&text).ok();
-        }
-    }
-}
+mod tests;

@@ -62,8 +62,8 @@ impl CodeRule {
 }
 
 use ErrorKind::{
-    AlreadyExists, Closed, Conflict, DataInvalid, NotFound, OptionInvalid, PermissionDenied, RateLimited, SchemaMismatch,
-    Timeout, Unauthenticated, Unavailable, Unexpected, Unsupported,
+    AlreadyExists, Closed, Conflict, DataInvalid, NotFound, OptionInvalid, PermissionDenied, RateLimited,
+    SchemaMismatch, Timeout, Unauthenticated, Unavailable, Unexpected, Unsupported,
 };
 use Retry::{AnotherReplica, Final, HalveBatch, NewConnection, SameConnection};
 
@@ -201,7 +201,8 @@ const RULES: &[CodeRule] = &[
     rule(11012, "CNCH_TRANSACTION_NOT_ACTIVE", Conflict, SameConnection),
 ];
 
-const LOGIN: &str = "check user and password; with an API token the user is `bytehouse`, else `account::user`";
+const LOGIN: &str =
+    "check user and password; with an API token the user is `bytehouse`, else `account::user`";
 const ONE_INSERT_TOUCHES_TOO_MUCH: CodeRule = rule(252, "TOO_MANY_PARTS", DataInvalid, Final)
     .hint("raise `max_partitions_per_insert_block`, or let one insert touch fewer partitions");
 const REPLICA_READ_ONLY: CodeRule = rule(164, "READONLY", Unavailable, SameConnection);
@@ -282,7 +283,8 @@ fn first_line(text: &str) -> String {
     let line = text.trim_start().lines().next().unwrap_or_default();
     let line = line.split(" Stack trace:").next().unwrap_or_default();
     let line = line.strip_prefix("DB::Exception: ").unwrap_or(line).trim_end();
-    let mut out: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
+    let mut out: String =
+        line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE).collect();
     if out.len() < line.len() {
         out.push('…');
     }

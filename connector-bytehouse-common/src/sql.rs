@@ -54,7 +54,10 @@ pub fn setting_assignment(name: &str, value: &str) -> Result<String> {
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') || !name.chars().all(plain) {
         return Err(Error::new(
             ErrorKind::OptionInvalid,
-            format!("`{}` is no name of a setting: letters, digits and underscores make one", name.escape_debug()),
+            format!(
+                "`{}` is no name of a setting: letters, digits and underscores make one",
+                name.escape_debug()
+            ),
         ));
     }
     Ok(format!("{name} = {}", setting_value(value)))
@@ -120,7 +123,9 @@ pub fn unquote(text: &str) -> Option<String> {
             'v' => out.push('\u{b}'),
             '0' => out.push('\0'),
             'x' => {
-                let code = [chars.next()?, chars.next()?].iter().try_fold(0, |code, c| Some(code * 16 + c.to_digit(16)?))?;
+                let code = [chars.next()?, chars.next()?]
+                    .iter()
+                    .try_fold(0, |code, c| Some(code * 16 + c.to_digit(16)?))?;
                 out.push(char::from_u32(code).filter(char::is_ascii)?);
             }
             other => out.push(other),

@@ -129,7 +129,8 @@ fn order(id: u64, text: &mut String) {
 }
 
 async fn write(address: &str, topic: &str, rows: u64) -> Result<()> {
-    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", address).create()?;
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", address).create()?;
     let new = NewTopic::new(topic, PARTITIONS, TopicReplication::Fixed(1));
     for made in admin.create_topics(&[new], &AdminOptions::new()).await? {
         made.map_err(|(name, code)| format!("cannot make {name}: {code}"))?;

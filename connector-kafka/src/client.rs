@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -88,20 +88,6 @@ struct Told {
 pub(crate) struct Context {
     secrets: Arc<[Secret]>,
     told: Arc<Mutex<Told>>,
-    commits: Arc<CommitCounts>,
-}
-
-/// What became of the offsets that were committed to the group.
-#[derive(Debug, Default)]
-pub(crate) struct CommitCounts {
-    pub(crate) done: AtomicU64,
-    pub(crate) failed: AtomicU64,
-}
-
-impl CommitCounts {
-    pub(crate) fn total(&self) -> u64 {
-        self.done.load(Ordering::Relaxed) + self.failed.load(Ordering::Relaxed)
-    }
 }
 
 impl fmt::Debug for Context {
@@ -112,15 +98,11 @@ impl fmt::Debug for Context {
 
 impl Context {
     fn new(secrets: &[Secret]) -> Self {
-        Self { secrets: secrets.into(), told: Arc::default(), commits: Arc::default() }
+        Self { secrets: secrets.into(), told: Arc::default() }
     }
 
     fn told(&self) -> std::sync::MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn commits(&self) -> &CommitCounts {
-        &self.commits
     }
 
     /// `text` without any secret.
@@ -191,17 +173,7 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {
-    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
-        match result {
-            Ok(()) => self.commits.done.fetch_add(1, Ordering::Relaxed),
-            Err(e) => {
-                tracing::debug!(error = %e, "offsets could not be committed to the group");
-                self.commits.failed.fetch_add(1, Ordering::Relaxed)
-            }
-        };
-    }
-}
+impl ConsumerContext for Context {}
 
 /// Set when nobody waits for a call any more.
 #[derive(Debug, Clone, Default)]
@@ -382,9 +354,11 @@ mod tests {
     #[tokio::test]
     async fn nobody_there_is_unavailable_within_the_time_out() {
         let settings = settings();
-        let error = off_runtime("kafka.check", move |cancelled| Admin::new(&settings, cancelled)?.metadata(None).map(drop))
-            .await
-            .unwrap_err();
+        let error = off_runtime("kafka.check", move |cancelled| {
+            Admin::new(&settings, cancelled)?.metadata(None).map(drop)
+        })
+        .await
+        .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.is_transient());
         assert_eq!(error.operation(), "kafka.check");

@@ -18,8 +18,18 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
     use ErrorKind::*;
     &[
         // Nobody answers.
-        (Code::BrokerTransportFailure, Unavailable, Yes, "no broker can be reached; check bootstrap_servers and that the brokers run"),
-        (Code::AllBrokersDown, Unavailable, Yes, "no broker can be reached; check bootstrap_servers and that the brokers run"),
+        (
+            Code::BrokerTransportFailure,
+            Unavailable,
+            Yes,
+            "no broker can be reached; check bootstrap_servers and that the brokers run",
+        ),
+        (
+            Code::AllBrokersDown,
+            Unavailable,
+            Yes,
+            "no broker can be reached; check bootstrap_servers and that the brokers run",
+        ),
         (Code::Resolve, Unavailable, Yes, "the name of a broker cannot be resolved; check bootstrap_servers"),
         (Code::DestroyBroker, Unavailable, Yes, "the connection to a broker ended"),
         (Code::BrokerDestroy, Closed, No, "the client is being closed"),
@@ -27,7 +37,12 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         (Code::UnknownBroker, Unavailable, Yes, "a broker is not known yet"),
         (Code::NetworkException, Unavailable, Yes, "the broker lost the connection"),
         (Code::RebootstrapRequired, Unavailable, Yes, "the broker asks the client to connect anew"),
-        (Code::SSL, Unavailable, No, "TLS could not be set up; check security.protocol, the port and the certificates"),
+        (
+            Code::SSL,
+            Unavailable,
+            No,
+            "TLS could not be set up; check security.protocol, the port and the certificates",
+        ),
         // The cluster is busy with itself.
         (Code::LeaderNotAvailable, Unavailable, Yes, "the partition has no leader at the moment"),
         (Code::NotLeaderForPartition, Unavailable, Yes, "the partition's leader has moved"),
@@ -37,6 +52,7 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         (Code::UnknownLeaderEpoch, Unavailable, Yes, "the partition's leader has moved"),
         (Code::OffsetNotAvailable, Unavailable, Yes, "the partition's new leader does not know its end yet"),
         (Code::KafkaStorageError, Unavailable, Yes, "the broker's disk failed"),
+        (Code::Unknown, Unavailable, Yes, "the broker met an error of its own"),
         (Code::ListenerNotFound, Unavailable, Yes, "the broker has no listener of that name"),
         (Code::CoordinatorLoadInProgress, Unavailable, Yes, "the group's coordinator is loading"),
         (Code::CoordinatorNotAvailable, Unavailable, Yes, "the group's coordinator is not available"),
@@ -53,8 +69,18 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         // Who we are and what we may do.
         (Code::Authentication, Unauthenticated, No, "the broker did not accept the credentials"),
         (Code::SaslAuthenticationFailed, Unauthenticated, No, "the broker did not accept the credentials"),
-        (Code::UnsupportedSASLMechanism, Unauthenticated, No, "the broker does not offer this sasl.mechanism"),
-        (Code::IllegalSASLState, Unauthenticated, No, "the broker expects no SASL here; check security.protocol"),
+        (
+            Code::UnsupportedSASLMechanism,
+            Unauthenticated,
+            No,
+            "the broker does not offer this sasl.mechanism",
+        ),
+        (
+            Code::IllegalSASLState,
+            Unauthenticated,
+            No,
+            "the broker expects no SASL here; check security.protocol",
+        ),
         (Code::DelegationTokenExpired, Unauthenticated, No, "the delegation token has expired"),
         (Code::TopicAuthorizationFailed, PermissionDenied, No, "this user may not read the topic"),
         (Code::GroupAuthorizationFailed, PermissionDenied, No, "this user may not use the consumer group"),
@@ -69,7 +95,12 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         (Code::UnknownGroup, OptionInvalid, No, "group_id is not set"),
         (Code::InvalidArgument, OptionInvalid, No, "the client does not accept an argument"),
         (Code::InvalidConfig, OptionInvalid, No, "the broker does not accept an option"),
-        (Code::MessageSizeTooLarge, OptionInvalid, No, "a record is larger than the client accepts; raise receive.message.max.bytes in properties"),
+        (
+            Code::MessageSizeTooLarge,
+            OptionInvalid,
+            No,
+            "a record is larger than the client accepts; raise receive.message.max.bytes in properties",
+        ),
         (Code::InvalidMessageSize, DataInvalid, No, "a record has an impossible size"),
         (Code::OffsetOutOfRange, CheckpointInvalid, No, "the offset is not in the log any more"),
         (Code::AutoOffsetReset, CheckpointInvalid, No, "the offset is not in the log any more"),
@@ -94,7 +125,11 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
 
 fn row(code: Code) -> (ErrorKind, Again, &'static str) {
     TABLE.iter().find(|(c, ..)| *c == code).map_or(
-        (ErrorKind::Unexpected, Again::No, "the client or the broker reported an error that is not foreseen here"),
+        (
+            ErrorKind::Unexpected,
+            Again::No,
+            "the client or the broker reported an error that is not foreseen here",
+        ),
         |(_, kind, again, text)| (*kind, *again, *text),
     )
 }
@@ -115,12 +150,16 @@ pub(crate) fn from_code(code: Code, detail: &str) -> Error {
 /// An error for what the binding returned. Never shows the value of a client property.
 pub(crate) fn from_kafka(error: &KafkaError, detail: &str) -> Error {
     match error {
-        KafkaError::ClientConfig(_, _, key, _) => {
-            Error::new(ErrorKind::OptionInvalid, format!("librdkafka does not accept the property `{key}` or its value"))
-        }
+        KafkaError::ClientConfig(_, _, key, _) => Error::new(
+            ErrorKind::OptionInvalid,
+            format!("librdkafka does not accept the property `{key}` or its value"),
+        ),
         KafkaError::ClientCreation(text) => Error::new(
             ErrorKind::OptionInvalid,
-            format!("librdkafka cannot be started with these properties: {}", if detail.is_empty() { text } else { detail }),
+            format!(
+                "librdkafka cannot be started with these properties: {}",
+                if detail.is_empty() { text } else { detail }
+            ),
         ),
         KafkaError::MessageConsumptionFatal(code) => {
             from_code(*code, detail).with_retry(connector_core::RetryState::Permanent)

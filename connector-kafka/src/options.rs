@@ -206,7 +206,8 @@ fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
         ("discovery_interval_seconds", options.discovery_interval_seconds),
     ] {
         if value < -1 {
-            problems.push(format!("job.reader.{key}"), format!("`{key}`: {value} is below -1, which is unset"));
+            problems
+                .push(format!("job.reader.{key}"), format!("`{key}`: {value} is below -1, which is unset"));
         }
     }
     if options.end_offset >= 0 && options.end_offset < options.start_offset {
@@ -240,7 +241,8 @@ mod tests {
     use super::*;
 
     /// The two that are required.
-    const BASE: [(&str, &str); 2] = [("job.reader.bootstrap_servers", "b1:9092, b2:9092"), ("topics", "orders")];
+    const BASE: [(&str, &str); 2] =
+        [("job.reader.bootstrap_servers", "b1:9092, b2:9092"), ("topics", "orders")];
 
     fn parse(more: &[(&str, &str)]) -> Result<KafkaSourceOptions, Error> {
         KafkaSourceOptions::from_options(BASE.into_iter().chain(more.iter().copied()))
@@ -254,9 +256,12 @@ mod tests {
     #[test]
     fn every_option_of_the_list_is_known_and_ours_are_the_only_others() {
         let list = include_str!("../tests/golden/source-options.tsv");
-        let own = ["bad_record_policy", "max_batch_rows", "max_batch_wait", "prefetch_bytes", "request_timeout"];
-        let expected: Vec<String> =
-            own.iter().map(|key| format!("kafka source job.reader.{key}: is in the code, not in the list")).collect();
+        let own =
+            ["bad_record_policy", "max_batch_rows", "max_batch_wait", "prefetch_bytes", "request_timeout"];
+        let expected: Vec<String> = own
+            .iter()
+            .map(|key| format!("kafka source job.reader.{key}: is in the code, not in the list"))
+            .collect();
         assert_eq!(differences(&[KafkaSourceOptions::SET], list), expected);
     }
 
@@ -372,9 +377,11 @@ mod tests {
             let part = if part == "two names" { "topics` is given twice" } else { part };
             assert!(error.message().contains(part), "{pairs:?}: {error}");
         }
-        let error = KafkaSourceOptions::from_options([("bootstrap_servers", "b:1"), ("topics", "[a-")]).unwrap_err();
+        let error =
+            KafkaSourceOptions::from_options([("bootstrap_servers", "b:1"), ("topics", "[a-")]).unwrap_err();
         assert!(error.message().contains("topics"), "{error}");
-        let error = KafkaSourceOptions::from_options([("bootstrap_servers", "b:1"), ("topics", "a(?=b)")]).unwrap_err();
+        let error = KafkaSourceOptions::from_options([("bootstrap_servers", "b:1"), ("topics", "a(?=b)")])
+            .unwrap_err();
         assert!(error.message().contains("regular expression"), "{error}");
     }
 
@@ -399,9 +406,11 @@ mod tests {
 
     #[test]
     fn secrets_among_the_properties_never_show() {
-        let options = parse(&[("properties.sasl.password", "hunter2"), ("properties.ssl.key.pem", "hunter2")]).unwrap();
+        let options =
+            parse(&[("properties.sasl.password", "hunter2"), ("properties.ssl.key.pem", "hunter2")]).unwrap();
         assert_eq!(options.properties.as_ref().unwrap().get("sasl.password"), Some("hunter2"));
-        let shown = [format!("{options:?}"), format!("{options:#?}"), serde_json::to_string(&options).unwrap()];
+        let shown =
+            [format!("{options:?}"), format!("{options:#?}"), serde_json::to_string(&options).unwrap()];
         for text in shown {
             assert!(!text.contains("hunter2"), "{text}");
         }

@@ -21,11 +21,20 @@ const RULES: &[(&str, Rule)] = {
         ("metadata.broker.list", Owned("use the option bootstrap_servers", None)),
         ("group.id", Owned("use the option group_id", None)),
         ("auto.offset.reset", Owned("use the option connector.auto_offset_reset", None)),
-        ("enable.auto.commit", Owned("offsets are committed only after they were acknowledged", Some("false"))),
-        ("auto.commit.enable", Owned("offsets are committed only after they were acknowledged", Some("false"))),
+        (
+            "enable.auto.commit",
+            Owned("offsets are committed only after they were acknowledged", Some("false")),
+        ),
+        (
+            "auto.commit.enable",
+            Owned("offsets are committed only after they were acknowledged", Some("false")),
+        ),
         ("auto.commit.interval.ms", Owned("offsets are committed only after they were acknowledged", None)),
         ("enable.auto.offset.store", Owned("the reader keeps the offsets itself", Some("false"))),
-        ("enable.partition.eof", Owned("the reader finds the end of a partition by its offset", Some("false"))),
+        (
+            "enable.partition.eof",
+            Owned("the reader finds the end of a partition by its offset", Some("false")),
+        ),
         ("max.poll.records", Owned("use the option max_batch_rows", None)),
         ("default.api.timeout.ms", Owned("use the option request_timeout", None)),
         ("key.deserializer", Ignore),
@@ -44,7 +53,8 @@ fn rule(name: &str) -> Option<&'static Rule> {
 
 /// True when `name` is a client's property and not an option of ours.
 pub(crate) fn is_client_property(name: &str) -> bool {
-    rule(name).is_some() || ClientConfig::new().create_native_config().is_ok_and(|config| config.get(name).is_ok())
+    rule(name).is_some()
+        || ClientConfig::new().create_native_config().is_ok_and(|config| config.get(name).is_ok())
 }
 
 /// What is wrong with the properties: `(name, sentence)` for each. No sentence holds the value of a secret.

@@ -3,8 +3,12 @@
 //! Uses the in-memory source and sink; any other pair has the same methods.
 
 use connector_core::{
-    Checkpoint, Result, Sink, SinkWriter, Source, SourceEvent, SourceReader, TableId, WriterContext, ChangeBatch,
-    arrow::{array::{RecordBatch, UInt64Array}, datatypes::{DataType, Field, Schema}},
+    ChangeBatch, Checkpoint, Result, Sink, SinkWriter, Source, SourceEvent, SourceReader, TableId,
+    WriterContext,
+    arrow::{
+        array::{RecordBatch, UInt64Array},
+        datatypes::{DataType, Field, Schema},
+    },
     memory::{MemorySink, MemorySource},
 };
 
@@ -52,7 +56,8 @@ fn filled_source() -> MemorySource {
     let schema = std::sync::Arc::new(Schema::new(vec![Field::new("id", DataType::UInt64, false)]));
     for start in [0u64, 10, 20, 30, 40] {
         let ids = UInt64Array::from_iter_values(start..start + 10);
-        if let Ok(rows) = RecordBatch::try_new(std::sync::Arc::clone(&schema), vec![std::sync::Arc::new(ids)]) {
+        if let Ok(rows) = RecordBatch::try_new(std::sync::Arc::clone(&schema), vec![std::sync::Arc::new(ids)])
+        {
             source.push("split-0", TableId::new("app", "orders"), ChangeBatch::append(rows));
         }
     }

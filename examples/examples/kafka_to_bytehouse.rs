@@ -18,7 +18,9 @@ use connector_kafka::{KafkaSource, format::Json};
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    tracing_subscriber::fmt().with_env_filter(env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned())).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()))
+        .init();
     let source = KafkaSource::builder()
         .bootstrap_servers(variable("KAFKA_BOOTSTRAP")?)
         .topics([variable("KAFKA_TOPIC")?])
@@ -50,7 +52,10 @@ async fn main() -> Result<()> {
             pipeline.await?
         }
     };
-    println!("{} rows read, {} rows written, {} checkpoints", report.rows_read, report.rows_written, report.checkpoints);
+    println!(
+        "{} rows read, {} rows written, {} checkpoints",
+        report.rows_read, report.rows_written, report.checkpoints
+    );
     for split in report.splits {
         println!("  {}: from {:?} to {:?}", split.split, split.from, split.to);
     }

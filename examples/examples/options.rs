@@ -5,7 +5,8 @@ use connector_core::options::{markdown, tsv};
 use connector_kafka::KafkaSourceOptions;
 
 fn main() {
-    let sets = [KafkaSourceOptions::OPTIONS, BytehouseCdwWriterOptions::OPTIONS, BytehouseCdwSinkOptions::OPTIONS];
+    let sets =
+        [KafkaSourceOptions::OPTIONS, BytehouseCdwWriterOptions::OPTIONS, BytehouseCdwSinkOptions::OPTIONS];
     if std::env::args().any(|argument| argument == "--tsv") {
         print!("{}", tsv(&sets));
     } else {

@@ -24,7 +24,8 @@ const SECOND: u64 = 10_000;
 async fn main() -> Result<()> {
     let broker = MockCluster::new(1).map_err(|e| kafka("start the broker", e))?;
     broker.create_topic("orders", 4, 1).map_err(|e| kafka("create the topic", e))?;
-    let bytehouse = BytehouseDouble::start(DoubleOptions { tls: Tls::SelfSigned, ..DoubleOptions::default() }).await?;
+    let bytehouse =
+        BytehouseDouble::start(DoubleOptions { tls: Tls::SelfSigned, ..DoubleOptions::default() }).await?;
     setup(&bytehouse, "CREATE DATABASE app")?;
     setup(
         &bytehouse,
@@ -32,7 +33,8 @@ async fn main() -> Result<()> {
          created_at DateTime64(3, 'UTC'), discount Nullable(Int32), tags Array(String)) \
          ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id",
     )?;
-    let state = tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Unavailable, format!("no folder: {e}")))?;
+    let state =
+        tempfile::tempdir().map_err(|e| Error::new(ErrorKind::Unavailable, format!("no folder: {e}")))?;
 
     produce(&broker.bootstrap_servers(), 0..FIRST)?;
     println!("{FIRST} orders are in the topic; the pipeline runs for the first time");
@@ -56,7 +58,11 @@ async fn main() -> Result<()> {
 }
 
 /// What a service would do: about twenty lines.
-async fn run(broker: &MockCluster<'_, DefaultProducerContext>, bytehouse: &BytehouseDouble, state: &std::path::Path) -> Result<Report> {
+async fn run(
+    broker: &MockCluster<'_, DefaultProducerContext>,
+    bytehouse: &BytehouseDouble,
+    state: &std::path::Path,
+) -> Result<Report> {
     let source = KafkaSource::builder()
         .bootstrap_servers(broker.bootstrap_servers())
         .topics(["orders"])

@@ -23,7 +23,9 @@ pub fn orders_schema() -> SchemaRef {
 pub fn order_json(id: u64) -> String {
     const STATUS: [&str; 4] = ["created", "paid", "shipped", "delivered"];
     const NOTES: [&str; 4] = ["加急处理", "leave at the door 🚪", "", "fragile — 小心轻放"];
-    let pick = |list: [&'static str; 4]| list.into_iter().cycle().nth(usize::try_from(id % 4).unwrap_or(0)).unwrap_or("");
+    let pick = |list: [&'static str; 4]| {
+        list.into_iter().cycle().nth(usize::try_from(id % 4).unwrap_or(0)).unwrap_or("")
+    };
     serde_json::json!({
         "id": id,
         "customer": format!("cust-{:05}", id % 1000),

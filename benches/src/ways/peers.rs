@@ -11,7 +11,7 @@ use connector_core::arrow::{
 };
 use futures_util::{StreamExt as _, pin_mut, stream};
 use indexmap::IndexMap;
-use klickhouse::{Tz, Type, Value, block::Block};
+use klickhouse::{Type, Tz, Value, block::Block};
 use serde::Serialize;
 
 use super::{address, insert::statement};
@@ -52,17 +52,26 @@ fn block(batch: &RecordBatch, types: &IndexMap<String, Type>) -> Block {
 
 fn values(column: &dyn connector_core::arrow::array::Array) -> Vec<Value> {
     match column.data_type() {
-        DataType::UInt64 => column.as_primitive::<UInt64Type>().values().iter().copied().map(Value::UInt64).collect(),
-        DataType::Int32 => column.as_primitive::<Int32Type>().values().iter().copied().map(Value::Int32).collect(),
+        DataType::UInt64 => {
+            column.as_primitive::<UInt64Type>().values().iter().copied().map(Value::UInt64).collect()
+        }
+        DataType::Int32 => {
+            column.as_primitive::<Int32Type>().values().iter().copied().map(Value::Int32).collect()
+        }
         DataType::Float64 => {
             column.as_primitive::<Float64Type>().values().iter().copied().map(Value::Float64).collect()
         }
-        DataType::Int64 => {
-            column.as_primitive::<Int64Type>().iter().map(|cell| cell.map_or(Value::Null, Value::Int64)).collect()
-        }
+        DataType::Int64 => column
+            .as_primitive::<Int64Type>()
+            .iter()
+            .map(|cell| cell.map_or(Value::Null, Value::Int64))
+            .collect(),
         DataType::Timestamp(..) => {
             let seconds = column.as_primitive::<TimestampSecondType>().values();
-            seconds.iter().map(|time| Value::DateTime(klickhouse::DateTime(Tz::UTC, seconds_of(*time)))).collect()
+            seconds
+                .iter()
+                .map(|time| Value::DateTime(klickhouse::DateTime(Tz::UTC, seconds_of(*time))))
+                .collect()
         }
         DataType::Decimal128(..) => {
             let units = column.as_primitive::<Decimal128Type>().values();
@@ -119,8 +128,10 @@ pub(crate) async fn row_binary(job: &Job) -> Result<Outcome> {
 async fn write_rows(insert: &mut clickhouse::insert::Insert<Cells<'_>>, batch: &RecordBatch) -> Result<()> {
     let (id, i) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive::<Int32Type>());
     let (f, s20) = (batch.column(2).as_primitive::<Float64Type>(), batch.column(3).as_string::<i32>());
-    let (s60, ts) = (batch.column(4).as_string::<i32>(), batch.column(5).as_primitive::<TimestampSecondType>());
-    let (n, d) = (batch.column(6).as_primitive::<Int64Type>(), batch.column(7).as_primitive::<Decimal128Type>());
+    let (s60, ts) =
+        (batch.column(4).as_string::<i32>(), batch.column(5).as_primitive::<TimestampSecondType>());
+    let (n, d) =
+        (batch.column(6).as_primitive::<Int64Type>(), batch.column(7).as_primitive::<Decimal128Type>());
     for row in 0..batch.num_rows() {
         let cells = Cells {
             id: id.value(row),

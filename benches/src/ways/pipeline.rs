@@ -39,6 +39,11 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
         .run(CancellationToken::new())
         .await?;
     ensure!(report.rows_read == job.rows, "{} rows were read instead of {}", report.rows_read, job.rows);
-    ensure!(report.rows_written == job.rows, "{} rows were written instead of {}", report.rows_written, job.rows);
+    ensure!(
+        report.rows_written == job.rows,
+        "{} rows were written instead of {}",
+        report.rows_written,
+        job.rows
+    );
     Outcome::of_process(job.rows, 0.0, own_cpu()?)
 }

@@ -193,7 +193,7 @@ fn check_engine(def: &mut TableDef) -> Result<()> {
                         "The version column must be an unsigned integer, Date or DateTime, not {ty}"
                     ));
                 }
-            } else if args.first().is_some() && args.first() != def.partition_by.as_ref() {
+            } else if !args.is_empty() && args.first() != def.partition_by.as_ref() {
                 return Err(exception!(
                     BAD_ARGUMENTS,
                     "The version must be a column of the table or its partition expression"
@@ -281,10 +281,10 @@ fn check_keys(def: &TableDef, context: &Context) -> Result<()> {
             }
         }
     }
-    if let (Some(primary), Some(order)) = (&def.primary_key, &def.order_by) {
-        if !order.elements().starts_with(&primary.elements()) {
-            return Err(exception!(BAD_ARGUMENTS, "Primary key must be a prefix of the sorting key"));
-        }
+    if let (Some(primary), Some(order)) = (&def.primary_key, &def.order_by)
+        && !order.elements().starts_with(&primary.elements())
+    {
+        return Err(exception!(BAD_ARGUMENTS, "Primary key must be a prefix of the sorting key"));
     }
     if let Some(sample) = &def.sample_by {
         let ty = scope.eval(sample)?.ty;
@@ -311,13 +311,13 @@ fn check_unique(def: &TableDef, context: &Context) -> Result<()> {
             let name = expr.to_sql();
             return Err(exception!(ILLEGAL_COLUMN, "UNIQUE KEY cannot contain {name} of type {ty}"));
         }
-        if let Expr::Column(name) = expr {
-            if def.column(name).is_some_and(|column| column.kind() == Some(DefaultKind::Alias)) {
-                return Err(exception!(
-                    BAD_ARGUMENTS,
-                    "the ALIAS column {name} cannot be part of the UNIQUE KEY"
-                ));
-            }
+        if let Expr::Column(name) = expr
+            && def.column(name).is_some_and(|column| column.kind() == Some(DefaultKind::Alias))
+        {
+            return Err(exception!(
+                BAD_ARGUMENTS,
+                "the ALIAS column {name} cannot be part of the UNIQUE KEY"
+            ));
         }
     }
     if let Some(cluster) =

@@ -254,13 +254,10 @@ impl InsertPlan {
             ));
         }
         let data = &mut table.data;
-        if let Some(label) = &self.label {
-            if !data.labels.insert(label.clone()) {
-                return Err(exception!(
-                    INSERTION_LABEL_ALREADY_EXISTS,
-                    "Insertion label {label} already exists"
-                ));
-            }
+        if let Some(label) = &self.label
+            && !data.labels.insert(label.clone())
+        {
+            return Err(exception!(INSERTION_LABEL_ALREADY_EXISTS, "Insertion label {label} already exists"));
         }
         let discard = self.def.behaviour == super::catalog::Behaviour::Discard;
         let mut taken = 0;

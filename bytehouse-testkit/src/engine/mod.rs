@@ -92,9 +92,7 @@ impl Session {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Rows(ResultSet),
-    Done {
-        written: usize,
-    },
+    Done,
     /// Blocks are to follow.
     Insert(Box<InsertPlan>),
 }
@@ -165,21 +163,21 @@ impl Engine {
                     return Err(exception!(UNKNOWN_DATABASE, "Database {database} doesn't exist"));
                 }
                 session.database = database;
-                Ok(DONE)
+                Ok(Outcome::Done)
             }
             Statement::Set(pairs) => {
                 for (name, value) in pairs {
                     self.check_setting(&name, true)?;
                     session.settings.insert(name, value.setting_text());
                 }
-                Ok(DONE)
+                Ok(Outcome::Done)
             }
             Statement::SetWarehouse(name) => {
                 self.known_warehouse(&name)?;
                 session.settings.insert("virtual_warehouse".to_owned(), name);
-                Ok(DONE)
+                Ok(Outcome::Done)
             }
-            Statement::ResumeWarehouse(name) => self.known_warehouse(&name).map(|()| DONE),
+            Statement::ResumeWarehouse(name) => self.known_warehouse(&name).map(|()| Outcome::Done),
             other => self.change_or_show(other, session, &context),
         }
     }
@@ -189,15 +187,15 @@ impl Engine {
         let current = session.database.as_str();
         match statement {
             Statement::CreateDatabase { name, if_not_exists } => {
-                catalog.create_database(&name, if_not_exists).map(|()| DONE)
+                catalog.create_database(&name, if_not_exists).map(|()| Outcome::Done)
             }
             Statement::DropDatabase { name, if_exists } => {
-                catalog.drop_database(&name, if_exists).map(|()| DONE)
+                catalog.drop_database(&name, if_exists).map(|()| Outcome::Done)
             }
             Statement::CreateTable(create) => create_table(&mut catalog, &create, current, context),
             Statement::DropTable { name, if_exists } => {
                 let (database, table) = resolve(&name, current);
-                catalog.remove(database, table, if_exists).map(|_| DONE)
+                catalog.remove(database, table, if_exists).map(|_| Outcome::Done)
             }
             Statement::TruncateTable { name, if_exists } => {
                 let (database, table) = resolve(&name, current);
@@ -206,17 +204,17 @@ impl Engine {
                     Err(_) if if_exists => {}
                     Err(error) => return Err(error),
                 }
-                Ok(DONE)
+                Ok(Outcome::Done)
             }
             Statement::RenameTable(pairs) => rename(&mut catalog, &pairs, current),
             Statement::AlterTable { name, actions } => {
                 let (database, table) = resolve(&name, current);
-                alter::alter(catalog.table_mut(database, table)?, &actions, context).map(|()| DONE)
+                alter::alter(catalog.table_mut(database, table)?, &actions, context).map(|()| Outcome::Done)
             }
             Statement::OptimizeTable { name } => {
                 let (database, table) = resolve(&name, current);
                 let table = catalog.table_mut(database, table)?;
-                replacing::optimize(&Arc::clone(&table.def), &mut table.data, context).map(|()| DONE)
+                replacing::optimize(&Arc::clone(&table.def), &mut table.data, context).map(|()| Outcome::Done)
             }
             Statement::DeleteFrom { name, filter } => {
                 let (database, table) = resolve(&name, current);
@@ -376,7 +374,7 @@ impl Engine {
                 let null_as_default = session.number("input_format_null_as_default", 1) != 0;
                 let block = insert::literal_rows(&plan, &rows, null_as_default)?;
                 let staged = plan.stage(&plan.columns, &block)?;
-                plan.commit(&mut catalog, vec![staged]).map(|written| Outcome::Done { written })
+                plan.commit(&mut catalog, vec![staged]).map(|_| Outcome::Done)
             }
             InsertSource::Select(query) => {
                 let view = View { catalog: &catalog, session, options: &self.options, context: &context };
@@ -399,7 +397,7 @@ impl Engine {
                     })
                     .collect();
                 let staged = plan.stage(&columns, &result.rows)?;
-                plan.commit(&mut catalog, vec![staged]).map(|written| Outcome::Done { written })
+                plan.commit(&mut catalog, vec![staged]).map(|_| Outcome::Done)
             }
         }
     }
@@ -416,8 +414,6 @@ impl Engine {
         catalog.table(database, table)?.data.visible(None)
     }
 }
-
-const DONE: Outcome = Outcome::Done { written: 0 };
 
 fn flag(value: bool) -> Result<Outcome> {
     let array = build_array(&ChType::UInt8, &[Value::int(u8::from(value))])?;
@@ -446,7 +442,7 @@ fn create_table(
         return Err(exception!(NOT_IMPLEMENTED, "tables cannot be created in the database system"));
     }
     if create.if_not_exists && catalog.tables(database)?.contains_key(name) {
-        return Ok(DONE);
+        return Ok(Outcome::Done);
     }
     let like = match &create.like {
         Some(like) => {
@@ -458,7 +454,7 @@ fn create_table(
     let def: TableDef = create::define(create, database, like.as_deref(), context)?;
     let data = TableData::new(def.schema()?);
     catalog.add(Table { def: Arc::new(def), data }, create.if_not_exists)?;
-    Ok(DONE)
+    Ok(Outcome::Done)
 }
 
 fn rename(catalog: &mut Catalog, pairs: &[(TableName, TableName)], current: &str) -> Result<Outcome> {
@@ -475,7 +471,7 @@ fn rename(catalog: &mut Catalog, pairs: &[(TableName, TableName)], current: &str
         table.def = Arc::new(def);
         catalog.add(table, false)?;
     }
-    Ok(DONE)
+    Ok(Outcome::Done)
 }
 
 /// `DELETE FROM`: takes away the rows for which the condition is true.
@@ -489,5 +485,5 @@ fn delete_from(table: &mut Table, filter: &crate::sql::ast::Expr, context: &Cont
         }
     }
     table.data.remove_rows(&gone);
-    Ok(DONE)
+    Ok(Outcome::Done)
 }

@@ -43,11 +43,11 @@ impl Part {
     fn kill(&mut self, row: usize) {
         let rows = self.rows.num_rows();
         let live = self.live.get_or_insert_with(|| vec![true; rows]);
-        if let Some(flag) = live.get_mut(row) {
-            if *flag {
-                *flag = false;
-                self.live_rows -= 1;
-            }
+        if let Some(flag) = live.get_mut(row)
+            && *flag
+        {
+            *flag = false;
+            self.live_rows -= 1;
         }
         if self.live_rows == 0 {
             // The part keeps its number; its memory goes.

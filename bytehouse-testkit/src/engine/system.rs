@@ -46,7 +46,7 @@ pub(crate) fn table<'a>(name: &str, view: View<'a>) -> Result<Scope<'a>> {
     match name {
         "one" => {
             rows.row([("dummy", Value::int(0))]);
-            return rows.into_scope(&[("dummy", ChType::UInt8)], view.context);
+            rows.into_scope(&[("dummy", ChType::UInt8)], view.context)
         }
         "databases" => {
             let names = view.catalog.databases().map(String::as_str).chain(["system"]);

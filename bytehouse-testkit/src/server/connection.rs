@@ -330,10 +330,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
         let method = session.setting("network_compression_method").map(str::to_owned);
         match outcome {
             Err(error) => self.fail(number, &error).await.map(|()| Next::Goes),
-            Ok(Outcome::Done { written }) => {
+            Ok(Outcome::Done) => {
                 self.vendor_packets(session);
-                let progress = Progress { written_rows: written as u64, ..Progress::default() };
-                self.finish(number, &progress).await.map(|()| Next::Goes)
+                self.finish(number).await.map(|()| Next::Goes)
             }
             Ok(Outcome::Rows(result)) => match BlockWriter::new(query.compression, method.as_deref()) {
                 Err(error) => self.fail(number, &error).await.map(|()| Next::Goes),
@@ -370,9 +369,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
         }
     }
 
-    /// The end of a statement that went well.
-    pub(super) async fn finish(&mut self, number: usize, progress: &Progress) -> Result<()> {
-        put_progress(&mut self.out, progress, self.revision);
+    /// The end of a statement that went well. Servers of this age tell no progress of inserts, and old
+    /// clients understand none there.
+    pub(super) async fn finish(&mut self, number: usize) -> Result<()> {
         put_end_of_stream(&mut self.out);
         // Before the packet leaves: who has seen the end may look at the log.
         self.shared.log.update(number, |entry| entry.outcome = LogOutcome::Done);
@@ -449,7 +448,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
         if let Err(error) = writer.put(&mut self.out, &[], &empty) {
             return self.fail(number, &error).await.map(|()| Next::Goes);
         }
-        self.finish(number, &Progress::default()).await.map(|()| Next::Goes)
+        put_progress(&mut self.out, &Progress::default(), self.revision);
+        self.finish(number).await.map(|()| Next::Goes)
     }
 }
 

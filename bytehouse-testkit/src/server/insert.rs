@@ -4,7 +4,7 @@ use connector_bytehouse_common::{
     native::Block,
     wire::{
         io::read_varuint,
-        protocol::{ClientPacket, Progress, Query, TableColumns, put_pong, put_table_columns, revision},
+        protocol::{ClientPacket, Query, TableColumns, put_pong, put_table_columns, revision},
     },
 };
 use connector_core::{
@@ -187,8 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, S> {
             Some(Effect::Throttle { bytes_per_second }) => self.incoming.pace = Some(bytes_per_second),
             None => {}
         }
-        let progress = Progress { written_rows: written as u64, ..Progress::default() };
-        self.finish(number, &progress).await.map(|()| Next::Goes)
+        self.finish(number).await.map(|()| Next::Goes)
     }
 }
 

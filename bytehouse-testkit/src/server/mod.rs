@@ -121,7 +121,7 @@ impl BytehouseDouble {
         let mut session = Session::new("double", "", false);
         match self.shared.engine.execute(&mut session, sql)? {
             Outcome::Rows(result) => readable(&result.rows),
-            Outcome::Done { .. } => Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))),
+            Outcome::Done => Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))),
             Outcome::Insert(_) => {
                 Err(exception!(NOT_IMPLEMENTED, "give the rows in the statement: INSERT INTO … VALUES (…)"))
             }

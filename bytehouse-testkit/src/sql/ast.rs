@@ -46,7 +46,7 @@ impl Expr {
 }
 
 /// `[db.]table`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableName {
     pub(crate) database: Option<String>,
     pub(crate) table: String,
@@ -198,12 +198,6 @@ pub(crate) struct CreateTable {
     pub(crate) ttl: Option<String>,
     pub(crate) settings: Vec<(String, Literal)>,
     pub(crate) comment: String,
-}
-
-impl Default for TableName {
-    fn default() -> Self {
-        Self { database: None, table: String::new() }
-    }
 }
 
 /// Where `ADD COLUMN` and `MODIFY COLUMN` put a column.

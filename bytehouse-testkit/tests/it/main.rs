@@ -1,5 +1,7 @@
 //! Conversations with the double, by our own wire client and by others.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
+
 mod ddl;
 mod faults;
 mod inserts;

@@ -1,5 +1,5 @@
 use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Outcome};
-use connector_bytehouse_common::wire::{Client, Compression, Settings};
+use connector_bytehouse_common::wire::{Client, Compression, Settings, protocol::Progress};
 use connector_core::arrow::{array::StringArray, array::UInt64Array};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -90,9 +90,14 @@ async fn progress_and_profile_as_a_server_tells_them() {
         (profile.rows, profile.blocks, profile.applied_limit, profile.rows_before_limit),
         (3, 1, true, 10)
     );
+    assert_eq!(summary.progress.total_rows_to_read, 10);
+    // Clients as old as 18.16 crash without the flag, and know no progress after an insert.
+    assert!(profile.calculated_rows_before_limit);
+    let summary = client.execute("SELECT 1", &Settings::new()).await.unwrap();
+    assert!(summary.profile.unwrap().calculated_rows_before_limit);
     let rows = batch(vec![("a", Arc::new(UInt64Array::from(vec![1, 2])))]);
     let summary = insert(&mut client, "INSERT INTO t (a) VALUES", &[rows], &Settings::new()).await.unwrap();
-    assert_eq!(summary.progress.written_rows, 2);
+    assert_eq!(summary.progress, Progress::default());
 }
 
 #[tokio::test]
@@ -166,8 +171,9 @@ async fn vendor_packets_reach_those_who_announced_them() {
 
 #[tokio::test]
 async fn our_client_lives_with_vendor_packets() {
-    let double =
-        BytehouseDouble::start(DoubleOptions { vendor_packets: true, ..DoubleOptions::default() }).await.unwrap();
+    let double = BytehouseDouble::start(DoubleOptions { vendor_packets: true, ..DoubleOptions::default() })
+        .await
+        .unwrap();
     double.execute("CREATE TABLE t (a UInt64) ENGINE = CnchMergeTree ORDER BY a").unwrap();
     for announced in [54448, 54450, 54451] {
         let mut options = options(&double);
@@ -182,10 +188,10 @@ async fn our_client_lives_with_vendor_packets() {
 
 fn put_varuint(out: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
-        out.push((value & 0x7f) as u8 | 0x80);
+        out.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push(value.to_le_bytes()[0]);
 }
 
 fn put_string(out: &mut Vec<u8>, text: &str) {

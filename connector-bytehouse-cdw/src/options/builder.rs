@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use connector_core::{
-    Result, Secret,
+    BadRecordPolicy, Result, Secret,
     options::{IntoValue, PropertyMap, SettingsList},
 };
 
-use super::{
-    BadRecordPolicyName, BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder, CompressionName,
-    SinkModeName,
-};
+use super::{BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder, CompressionName, SinkModeName};
 use crate::sink::BytehouseCdwSink;
 
 /// Builds a [`BytehouseCdwSink`]. Setters do not fail; `build` reports every problem at once.
@@ -69,7 +66,7 @@ impl BytehouseCdwSinkBuilder {
         /// The longest wait between tries (32 s).
         max_retry_backoff: Duration;
         /// What happens to a row that its table cannot hold (fail).
-        bad_record_policy: BadRecordPolicyName;
+        bad_record_policy: BadRecordPolicy;
         /// How blocks are compressed on the wire (none).
         compression: CompressionName;
         /// The longest time that a query may take (180 s).

@@ -7,7 +7,7 @@ use connector_bytehouse_common::{
     wire::{ClientOptions, Settings},
 };
 use connector_core::{
-    Error, Result, Secret, TableId,
+    BadRecordPolicy, Error, Result, Secret, TableId,
     batch::BatchPolicy,
     option_enum, option_set,
     options::{MemorySize, Millis, Problems, PropertyMap, Seconds},
@@ -15,7 +15,7 @@ use connector_core::{
 };
 use jiff::tz::TimeZone;
 
-use super::{BadRecordPolicyName, CompressionName, connection};
+use super::{CompressionName, connection};
 use crate::{
     config::{SinkConfig, SinkMode},
     sink::BytehouseCdwSink,
@@ -110,7 +110,7 @@ option_set! {
             /// Bytes of rows that make a flush.
             "job.writer.buffer_bytes" => buffer_bytes: u64 as MemorySize, default "128mb", min "1kb";
             /// What happens to a row that its table cannot hold.
-            "job.writer.bad_record_policy" => bad_record_policy: BadRecordPolicyName, default "fail";
+            "job.writer.bad_record_policy" => bad_record_policy: BadRecordPolicy, default "fail";
             /// Drops digits that a decimal or time column has no room for, toward the past.
             "job.writer.round_down" => round_down: bool, default false;
             /// Moves times outside a column's range to its nearest limit.
@@ -178,7 +178,7 @@ impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
                 timestamp_offset: None,
                 time_zone: Some(options.global_timezone.unwrap_or_else(TimeZone::system)),
             },
-            bad_records: options.bad_record_policy.into(),
+            bad_records: options.bad_record_policy,
             validity_timeout: options.connection_validity_timeout,
         }))
     }

@@ -7,7 +7,7 @@ use connector_bytehouse_common::{
     wire::{ClientOptions, Settings},
 };
 use connector_core::{
-    Error, Result, Secret,
+    BadRecordPolicy, Error, Result, Secret,
     batch::BatchPolicy,
     option_enum, option_set,
     options::{MemorySize, Problems, PropertyMap, SettingsList},
@@ -15,7 +15,7 @@ use connector_core::{
 };
 use jiff::{SignedDuration, tz::TimeZone};
 
-use super::{BadRecordPolicyName, CompressionName, SinkModeName, connection, table};
+use super::{CompressionName, SinkModeName, connection, table};
 use crate::{config::SinkConfig, sink::BytehouseCdwSink};
 
 option_enum! {
@@ -70,7 +70,7 @@ option_set! {
             /// Bytes of rows that make a flush.
             "sink.buffer-flush.max-bytes" => flush_max_bytes: u64 as MemorySize, default "128mb", min "1kb";
             /// What happens to a row that its table cannot hold.
-            "sink.bad-record-policy" => bad_record_policy: BadRecordPolicyName, default "fail";
+            "sink.bad-record-policy" => bad_record_policy: BadRecordPolicy, default "fail";
             /// Drops digits that a decimal or time column has no room for, toward the past.
             "sink.round-down" => round_down: bool, default false;
             /// Moves times outside a column's range to its nearest limit.
@@ -158,7 +158,7 @@ impl TryFrom<BytehouseCdwSinkOptions> for BytehouseCdwSink {
                 timestamp_offset: options.timestamp_offset,
                 time_zone: options.time_zone,
             },
-            bad_records: options.bad_record_policy.into(),
+            bad_records: options.bad_record_policy,
             validity_timeout: options.connection_validity_timeout,
         }))
     }

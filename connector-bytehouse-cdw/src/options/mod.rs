@@ -11,7 +11,7 @@ mod flink;
 
 use connector_bytehouse_common::wire::Compression;
 use connector_core::{
-    BadRecordPolicy, Error, ErrorKind, Result, option_enum,
+    Error, ErrorKind, Result, option_enum,
     options::{Problems, RawOptions, RawValue, detect_dialect},
 };
 
@@ -79,28 +79,6 @@ impl From<CompressionName> for Compression {
             CompressionName::None => Self::None,
             CompressionName::Lz4 => Self::Lz4,
             CompressionName::Zstd => Self::Zstd,
-        }
-    }
-}
-
-option_enum! {
-    /// What happens to a row that its table cannot hold.
-    pub enum BadRecordPolicyName {
-        /// The flush fails and names row, column and value.
-        Fail = "fail",
-        /// The row is left out, counted and logged.
-        Skip = "skip",
-        /// The row goes to the pipeline's dead-letter sink.
-        DeadLetter = "dead-letter",
-    }
-}
-
-impl From<BadRecordPolicyName> for BadRecordPolicy {
-    fn from(name: BadRecordPolicyName) -> Self {
-        match name {
-            BadRecordPolicyName::Fail => Self::Fail,
-            BadRecordPolicyName::Skip => Self::Skip,
-            BadRecordPolicyName::DeadLetter => Self::DeadLetter,
         }
     }
 }

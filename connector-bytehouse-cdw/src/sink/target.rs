@@ -1,8 +1,8 @@
 //! The table that rows go to: its columns, key and engine, as the server describes them.
 
 use connector_bytehouse_common::{
-    catalog::{DefaultKind, DescribedColumn},
-    definition::TableDefinition,
+    catalog::DescribedColumn,
+    definition::{KeyPart, TableDefinition},
 };
 use connector_core::{
     Error, ErrorKind, Result, TableId,
@@ -48,10 +48,8 @@ impl Target {
         definition: &TableDefinition,
         config: &SinkConfig,
     ) -> Result<Self> {
-        let columns: Vec<DescribedColumn> = columns
-            .into_iter()
-            .filter(|c| !matches!(c.default_kind, DefaultKind::Materialized | DefaultKind::Alias))
-            .collect();
+        let columns: Vec<DescribedColumn> =
+            columns.into_iter().filter(DescribedColumn::is_writable).collect();
         let mut target =
             Self { deduplicates: deduplicates(definition), table, columns, key: Vec::new(), upsert: None };
         if config.mode == SinkMode::Upsert {
@@ -68,7 +66,11 @@ impl Target {
     /// The user's `unique_keys`, else the table's own.
     fn find_key(&self, definition: &TableDefinition, config: &SinkConfig) -> Result<Vec<String>> {
         let own = if config.cnch_engine { &definition.unique_key } else { &definition.order_by };
-        let key = if config.unique_keys.is_empty() { own } else { &config.unique_keys };
+        let key: Vec<KeyPart> = if config.unique_keys.is_empty() {
+            own.clone()
+        } else {
+            config.unique_keys.iter().cloned().map(KeyPart::Column).collect()
+        };
         if key.is_empty() {
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
@@ -79,16 +81,18 @@ impl Target {
                 },
             ));
         }
-        key.iter()
-            .map(|name| {
-                self.column(name, config.case_insensitive).map(|column| column.name.clone()).ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::SchemaMismatch,
-                        format!("the key is `{name}`, which is not a column of the table; name the key columns in `unique_keys`"),
-                    )
-                })
-            })
-            .collect()
+        key.iter().map(|part| self.key_column(part, config)).collect()
+    }
+
+    fn key_column(&self, part: &KeyPart, config: &SinkConfig) -> Result<String> {
+        let column = part.column().and_then(|name| self.column(name, config.case_insensitive));
+        column.map(|column| column.name.clone()).ok_or_else(|| {
+            let (KeyPart::Column(text) | KeyPart::Expression(text)) = part;
+            Error::new(
+                ErrorKind::SchemaMismatch,
+                format!("the key is `{text}`, which is not a column of the table; name the key columns in `unique_keys`"),
+            )
+        })
     }
 
     fn find_upsert(&self, definition: &TableDefinition, config: &SinkConfig) -> Result<Upsert> {
@@ -110,18 +114,14 @@ impl Target {
                 ),
             ));
         }
-        // A replicated engine's path and replica come first, in quotes.
-        let mut columns = definition.engine_args.iter().filter(|arg| !arg.starts_with('\''));
-        let version = columns.next().ok_or_else(|| {
+        let column = |part: KeyPart| part.column().map(str::to_owned);
+        let version = definition.version().and_then(column).ok_or_else(|| {
             Error::new(
                 ErrorKind::SchemaMismatch,
                 "mode upsert needs a version column: ENGINE = ReplacingMergeTree(version, is_deleted)",
             )
         })?;
-        Ok(Upsert::Replacing {
-            version: unquoted(version),
-            is_deleted: columns.next().map(|name| unquoted(name)),
-        })
+        Ok(Upsert::Replacing { version, is_deleted: definition.is_deleted().and_then(column) })
     }
 
     /// The column of this name.
@@ -172,10 +172,6 @@ impl Target {
 fn short(data_type: &DataType) -> String {
     let text = data_type.to_string();
     if text.chars().count() > 80 { text.chars().take(80).chain("…".chars()).collect() } else { text }
-}
-
-fn unquoted(name: &str) -> String {
-    name.trim_matches('`').to_owned()
 }
 
 /// Replicated engines have a window by default, plain ones where it was asked for.

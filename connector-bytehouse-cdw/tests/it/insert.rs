@@ -1,10 +1,10 @@
 //! Mode insert: streaming, several tables, bad rows, tokens.
 
 use bytehouse_testkit::Fault;
-use connector_bytehouse_cdw::{BadRecordPolicyName, SinkModeName};
+use connector_bytehouse_cdw::SinkModeName;
 use connector_core::{
-    ChangeBatch, DeliveryGuarantee, ErrorKind, FlushToken, RowKind, RowKinds, SinkWriter, TableId,
-    testkit::orders,
+    BadRecordPolicy, ChangeBatch, DeliveryGuarantee, ErrorKind, FlushToken, RowKind, RowKinds, SinkWriter,
+    TableId, testkit::orders,
 };
 
 use crate::support::{builder, create, double, ids, insert, writer};
@@ -86,17 +86,15 @@ async fn rows_that_the_table_cannot_hold_follow_the_policy() {
     let narrow = "CREATE TABLE app.narrow (id UInt8, customer String, amount Decimal(18, 4), discount Nullable(Int32)) ENGINE = CnchMergeTree ORDER BY id";
     double.execute(narrow).unwrap();
     let table = TableId::new("app", "narrow");
-    for (policy, dead_letter) in [
-        (BadRecordPolicyName::Fail, false),
-        (BadRecordPolicyName::Skip, false),
-        (BadRecordPolicyName::DeadLetter, true),
-    ] {
+    for (policy, dead_letter) in
+        [(BadRecordPolicy::Fail, false), (BadRecordPolicy::Skip, false), (BadRecordPolicy::DeadLetter, true)]
+    {
         double.execute("TRUNCATE TABLE app.narrow").unwrap();
         let sink = builder(&double).mode(SinkModeName::Insert).bad_record_policy(policy).build().unwrap();
         let mut writer = writer(&sink, AT_LEAST_ONCE).await;
         writer.write(&table, ChangeBatch::append(orders(250..260))).await.unwrap();
         let flushed = writer.flush(None).await;
-        if policy == BadRecordPolicyName::Fail {
+        if policy == BadRecordPolicy::Fail {
             let error = flushed.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DataInvalid);
             assert!(error.message().contains("`id`") && error.message().contains("256"), "{error}");

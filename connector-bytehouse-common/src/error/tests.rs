@@ -60,7 +60,8 @@ fn kinds_that_programs_look_at() {
             assert_eq!(classify(code, "").kind, kind, "{code}");
         }
     }
-    let flagged = |flag: fn(&CodeRule) -> bool| RULES.iter().filter(|r| flag(r)).map(|r| r.code).collect::<Vec<_>>();
+    let flagged =
+        |flag: fn(&CodeRule) -> bool| RULES.iter().filter(|r| flag(r)).map(|r| r.code).collect::<Vec<_>>();
     assert_eq!(flagged(|rule| rule.success_on_insert), [389, 5035]);
     assert_eq!(flagged(|rule| rule.ddl_race), [10, 15, 16, 44, 57, 82]);
 }
@@ -93,7 +94,8 @@ fn the_message_is_one_bounded_line_without_class_and_stack() {
         "NotFound at bytehouse.query: the server refused: Table default.x doesn't exist.. [code=60, code_name=UNKNOWN_TABLE]"
     );
     assert_eq!(error.retry_state(), RetryState::Permanent);
-    let long = server_error(62, "DB::Exception", &format!("Syntax error: {}\nsecond line", "é".repeat(5000)), "x");
+    let long =
+        server_error(62, "DB::Exception", &format!("Syntax error: {}\nsecond line", "é".repeat(5000)), "x");
     assert!(long.message().chars().count() < 1100, "{}", long.message().len());
     assert!(long.message().ends_with('…') && !long.message().contains("second"), "{long}");
     let foreign = server_error(1000, "Poco::Net::NetException", "", "x");

@@ -42,7 +42,8 @@ pub fn arrow_field(column: &ColumnDef) -> Result<Field> {
 }
 
 pub(super) fn column_field(column: &ColumnDef, strings_as_binary: bool) -> Result<Field> {
-    let data_type = arrow_type(&column.ty, strings_as_binary).map_err(|e| e.with_context("column", &column.name))?;
+    let data_type =
+        arrow_type(&column.ty, strings_as_binary).map_err(|e| e.with_context("column", &column.name))?;
     let nullable = holds_null(&column.ty);
     let source_type = (metadata::SOURCE_TYPE.to_owned(), column.type_text().to_owned());
     Ok(Field::new(&column.name, data_type, nullable).with_metadata([source_type].into()))
@@ -118,8 +119,12 @@ pub(super) fn arrow_type(ty: &ChType, strings_as_binary: bool) -> Result<DataTyp
             }
         }
         ChType::String if strings_as_binary => DataType::Binary,
-        ChType::String | ChType::Json | ChType::Object | ChType::Enum8(_) | ChType::Enum16(_) => DataType::Utf8,
-        ChType::FixedString(width) => DataType::FixedSizeBinary(i32::try_from(*width).map_err(|_| unsupported(ty))?),
+        ChType::String | ChType::Json | ChType::Object | ChType::Enum8(_) | ChType::Enum16(_) => {
+            DataType::Utf8
+        }
+        ChType::FixedString(width) => {
+            DataType::FixedSizeBinary(i32::try_from(*width).map_err(|_| unsupported(ty))?)
+        }
         ChType::Uuid | ChType::IPv6 => DataType::FixedSizeBinary(16),
         ChType::Date | ChType::Date32 => DataType::Date32,
         ChType::DateTime(name) => DataType::Timestamp(TimeUnit::Second, zone(name)),
@@ -144,8 +149,8 @@ fn unsupported(ty: &ChType) -> Error {
 
 /// The column type that holds an Arrow field, as ByteHouse would be told in a `CREATE TABLE`.
 ///
-/// Nullable fields become `Nullable(…)`, except arrays, maps and tuples, which cannot be. A dictionary becomes
-/// `LowCardinality(…)`, a time of day `Time(s)` (an open-source ClickHouse calls it `Time64(s)`), a duration a plain
+/// Nullable fields become `Nullable(…)`, except arrays, maps and tuples, which cannot be. A dictionary of
+/// texts becomes `LowCardinality(…)`, a time of day `Time(s)` (an open-source ClickHouse calls it `Time64(s)`), a duration a plain
 /// `Int64` in the field's unit. Timestamps in seconds become `DateTime`, finer ones `DateTime64`, with the precision
 /// that the metadata key `connector.precision` gives if it gives one.
 ///
@@ -199,7 +204,9 @@ fn plain_type_for(data_type: &DataType, precision: Option<u8>) -> Result<ChType>
                 digits => ChType::DateTime64(digits, zone),
             }
         }
-        DataType::Time32(unit) | DataType::Time64(unit) => ChType::Time64 { scale: digits(unit), bytehouse: true },
+        DataType::Time32(unit) | DataType::Time64(unit) => {
+            ChType::Time64 { scale: digits(unit), bytehouse: true }
+        }
         DataType::List(item)
         | DataType::LargeList(item)
         | DataType::FixedSizeList(item, _)
@@ -218,11 +225,10 @@ fn plain_type_for(data_type: &DataType, precision: Option<u8>) -> Result<ChType>
             };
             ChType::Tuple(fields.iter().map(element).collect::<Result<_>>()?)
         }
+        // Servers refuse most other types inside LowCardinality, or ask for a setting first.
         DataType::Dictionary(_, values) => match plain_type_for(values, precision)? {
-            ty @ (ChType::Decimal { .. } | ChType::Bool | ChType::DateTime64(..) | ChType::Time64 { .. }) => ty,
-            ty @ (ChType::Array(_) | ChType::Map(..) | ChType::Tuple(_) | ChType::LowCardinality(_)) => ty,
-            ty @ ChType::Nullable(_) => ty,
-            ty => ChType::LowCardinality(Box::new(ty)),
+            ty @ (ChType::String | ChType::FixedString(_)) => ChType::LowCardinality(Box::new(ty)),
+            ty => ty,
         },
         DataType::RunEndEncoded(_, values) => plain_type_for(values.data_type(), precision)?,
         _ => return Err(no_column_type(data_type)),

@@ -257,9 +257,9 @@ impl<'a> Parser<'a> {
                 ChType::Object
             }
             _ => {
-                let unit = name
-                    .strip_prefix("interval")
-                    .and_then(|unit| IntervalUnit::ALL.into_iter().find(|u| u.as_str().eq_ignore_ascii_case(unit)));
+                let unit = name.strip_prefix("interval").and_then(|unit| {
+                    IntervalUnit::ALL.into_iter().find(|u| u.as_str().eq_ignore_ascii_case(unit))
+                });
                 return Ok(unit.map(ChType::Interval));
             }
         }))
@@ -354,7 +354,11 @@ impl<'a> Parser<'a> {
             return Err(self.fail("an enum's number does not fit into 8 bits"));
         }
         let values = EnumValues::new(values).map_err(|e| self.fail(e.message()))?;
-        Ok(if name == "enum8" || (name == "enum" && fits8) { ChType::Enum8(values) } else { ChType::Enum16(values) })
+        Ok(if name == "enum8" || (name == "enum" && fits8) {
+            ChType::Enum8(values)
+        } else {
+            ChType::Enum16(values)
+        })
     }
 
     /// Types made of other types.
@@ -467,15 +471,17 @@ impl<'a> Parser<'a> {
         let second = self.word();
         self.at = start;
         let modifier = |word: &str| {
-            ["UNSIGNED", "SIGNED", "NULL", "NOT", "PRECISION", "VARYING"].iter().any(|m| word.eq_ignore_ascii_case(m))
+            ["UNSIGNED", "SIGNED", "NULL", "NOT", "PRECISION", "VARYING"]
+                .iter()
+                .any(|m| word.eq_ignore_ascii_case(m))
         };
-        if let (Some(name), Some(second)) = (name, second) {
-            if !modifier(second) {
+        match (name, second) {
+            (Some(name), Some(second)) if !modifier(second) => {
                 self.at = after_name;
-                return Ok(Some(name.to_owned()));
+                Ok(Some(name.to_owned()))
             }
+            _ => Ok(None),
         }
-        Ok(None)
     }
 }
 
@@ -503,9 +509,9 @@ fn plain_type(name: &str) -> Option<ChType> {
         "bfloat16" => ChType::BFloat16,
         "float32" | "float" | "real" | "single" => ChType::Float32,
         "float64" | "double" => ChType::Float64,
-        "string" | "char" | "varchar" | "text" | "tinytext" | "mediumtext" | "longtext" | "blob" | "tinyblob"
-        | "mediumblob" | "longblob" | "varbinary" | "character" | "nchar" | "nvarchar" | "varchar2" | "clob"
-        | "bytea" => ChType::String,
+        "string" | "char" | "varchar" | "text" | "tinytext" | "mediumtext" | "longtext" | "blob"
+        | "tinyblob" | "mediumblob" | "longblob" | "varbinary" | "character" | "nchar" | "nvarchar"
+        | "varchar2" | "clob" | "bytea" => ChType::String,
         "uuid" => ChType::Uuid,
         "ipv4" | "inet4" => ChType::IPv4,
         "ipv6" | "inet6" => ChType::IPv6,

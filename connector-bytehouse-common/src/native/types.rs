@@ -330,7 +330,9 @@ impl fmt::Display for ChType {
             Self::FixedString(width) => write!(f, "FixedString({width})"),
             Self::DateTime(Some(zone)) => write!(f, "DateTime({})", Quoted(zone, '\'')),
             Self::DateTime64(precision, None) => write!(f, "DateTime64({precision})"),
-            Self::DateTime64(precision, Some(zone)) => write!(f, "DateTime64({precision}, {})", Quoted(zone, '\'')),
+            Self::DateTime64(precision, Some(zone)) => {
+                write!(f, "DateTime64({precision}, {})", Quoted(zone, '\''))
+            }
             Self::Time64 { scale, bytehouse: true } => write!(f, "Time({scale})"),
             Self::Time64 { scale, bytehouse: false } => write!(f, "Time64({scale})"),
             Self::Enum8(values) => write!(f, "Enum8({values})"),

@@ -18,8 +18,8 @@ use super::{
     io::{ByteSource, read_string, read_varuint},
     options::ClientOptions,
     protocol::{
-        self, BlockInfo, ClientHello, ClientInfo, ClientPacket, Progress, Query, ServerException, ServerHello,
-        ServerPacket, TableColumns, revision,
+        self, BlockInfo, ClientHello, ClientInfo, ClientPacket, Progress, Query, ServerException,
+        ServerHello, ServerPacket, TableColumns, revision,
     },
     query::{QueryStream, QuerySummary},
     tls,
@@ -110,7 +110,8 @@ impl Client {
         let connected = async {
             options.check()?;
             let limit = options.connect_timeout;
-            let transport = timeout(limit, open(&options)).await.unwrap_or_else(|_| Err(not_in_time(limit)))?;
+            let transport =
+                timeout(limit, open(&options)).await.unwrap_or_else(|_| Err(not_in_time(limit)))?;
             Self::login(Connection::new(transport, options.read_timeout), options, since).await
         };
         connected.await.map_err(|e| e.with_operation("bytehouse.connect").with_context("server", place))
@@ -167,12 +168,21 @@ impl Client {
         if revision < revision::OLDEST {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the server speaks revision {}; from {} on it can be spoken to", server.revision, revision::OLDEST),
+                format!(
+                    "the server speaks revision {}; from {} on it can be spoken to",
+                    server.revision,
+                    revision::OLDEST
+                ),
             ));
         }
         tracing::debug!(
-            server.name, server.revision, server.timezone, server.display_name,
-            version = server.version(), revision, "logged in"
+            server.name,
+            server.revision,
+            server.timezone,
+            server.display_name,
+            version = server.version(),
+            revision,
+            "logged in"
         );
         let mut client = Self {
             conn,
@@ -236,7 +246,12 @@ impl Client {
                     // Progress of the query before may trail.
                     Packet::Progress(_) | Packet::Aside => {}
                     Packet::Exception(exception) => return Err(self.refusal(&exception, "bytehouse.ping")),
-                    _ => return Err(Error::new(ErrorKind::Unexpected, "the server did not answer a ping with a pong")),
+                    _ => {
+                        return Err(Error::new(
+                            ErrorKind::Unexpected,
+                            "the server did not answer a ping with a pong",
+                        ));
+                    }
                 }
             }
         };
@@ -317,7 +332,12 @@ impl Client {
     // ---- for the streams ----
 
     /// Sends a statement and the end of its external tables; returns the query's id.
-    pub(super) async fn start(&mut self, sql: &str, settings: &Settings, query_id: Option<&str>) -> Result<String> {
+    pub(super) async fn start(
+        &mut self,
+        sql: &str,
+        settings: &Settings,
+        query_id: Option<&str>,
+    ) -> Result<String> {
         let query_id = query_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let started = async {
             self.begin(self.options.query_timeout.map(|limit| (limit, "query_timeout")))?;
@@ -338,15 +358,17 @@ impl Client {
             Ok(())
         };
         let outcome = started.await;
-        self.check_io(outcome).await.map_err(|e| e.with_operation("bytehouse.query").with_context("query_id", &query_id))?;
+        self.check_io(outcome)
+            .await
+            .map_err(|e| e.with_operation("bytehouse.query").with_context("query_id", &query_id))?;
         Ok(query_id)
     }
 
     fn statement(&self, sql: &str, settings: &Settings, query_id: &str) -> Query {
         let mut all = Settings::new();
         // LZ4 is what servers take anyway; leaving it out spares read-only users a setting that they may not change.
-        if self.options.compression == Compression::Zstd {
-            all.set("network_compression_method", "ZSTD");
+        if let (Compression::Zstd, Some(method)) = (self.options.compression, self.options.compression.setting()) {
+            all.set("network_compression_method", method);
         }
         all.extend(&self.options.settings);
         all.extend(settings);
@@ -400,7 +422,11 @@ impl Client {
         }
         self.state = State::Busy;
         if self.conn.peek()? {
-            return Err(Error::new(ErrorKind::Unavailable, "the server said something unasked while nothing ran").transient());
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server said something unasked while nothing ran",
+            )
+            .transient());
         }
         self.conn.set_deadline(Instant::now(), limit);
         Ok(())
@@ -429,7 +455,10 @@ impl Client {
             Err(error) if self.state != State::Idle => error,
             other => return other,
         };
-        if error.kind() == ErrorKind::Unavailable && self.conn.is_open() && crate::error::server_code(&error).is_none() {
+        if error.kind() == ErrorKind::Unavailable
+            && self.conn.is_open()
+            && crate::error::server_code(&error).is_none()
+        {
             self.conn.read_last_words(LAST_WORDS).await;
             while !self.conn.buffered().is_empty() {
                 match self.read_packet().await {
@@ -463,11 +492,15 @@ impl Client {
             ServerPacket::Totals => Packet::Totals(self.read_data(self.compressed()).await?),
             ServerPacket::Extremes => Packet::Extremes(self.read_data(self.compressed()).await?),
             ServerPacket::Exception => Packet::Exception(protocol::read_exception(&mut self.conn).await?),
-            ServerPacket::Progress => Packet::Progress(protocol::read_progress(&mut self.conn, self.revision).await?),
+            ServerPacket::Progress => {
+                Packet::Progress(protocol::read_progress(&mut self.conn, self.revision).await?)
+            }
             ServerPacket::Pong => Packet::Pong,
             ServerPacket::EndOfStream => Packet::EndOfStream,
             ServerPacket::ProfileInfo => Packet::Profile(protocol::read_profile_info(&mut self.conn).await?),
-            ServerPacket::TableColumns => Packet::TableColumns(protocol::read_table_columns(&mut self.conn).await?),
+            ServerPacket::TableColumns => {
+                Packet::TableColumns(protocol::read_table_columns(&mut self.conn).await?)
+            }
             ServerPacket::Log => {
                 let lines = self.read_data(false).await?;
                 super::query::trace_log(&lines);
@@ -481,7 +514,9 @@ impl Client {
                 }
                 Packet::Aside
             }
-            ServerPacket::TimezoneUpdate if self.revision >= revision::TIMEZONE_UPDATE && self.of_bytehouse_family() => {
+            ServerPacket::TimezoneUpdate
+                if self.revision >= revision::TIMEZONE_UPDATE && self.of_bytehouse_family() =>
+            {
                 let timezone = read_string(&mut self.conn, protocol::MAX_NAME).await?;
                 tracing::debug!(timezone, "the session's time zone");
                 Packet::Aside
@@ -518,9 +553,12 @@ impl Drop for Client {
 async fn open(options: &ClientOptions) -> Result<Transport> {
     let stream = reach(options).await.map_err(|e| match e.kind() {
         io::ErrorKind::TimedOut => not_in_time(options.connect_timeout),
-        _ => Error::new(ErrorKind::Unavailable, "the server cannot be reached; check host and port, and that it runs")
-            .transient()
-            .with_source(e),
+        _ => Error::new(
+            ErrorKind::Unavailable,
+            "the server cannot be reached; check host and port, and that it runs",
+        )
+        .transient()
+        .with_source(e),
     })?;
     // Both only make things better; a system that refuses them still carries bytes.
     if let Err(error) = stream.set_nodelay(true).and_then(|()| {
@@ -536,7 +574,8 @@ async fn open(options: &ClientOptions) -> Result<Transport> {
 }
 
 fn not_in_time(limit: Duration) -> Error {
-    let message = format!("no connection within {limit:?} (`connect_timeout`); check host, port and the way there");
+    let message =
+        format!("no connection within {limit:?} (`connect_timeout`); check host, port and the way there");
     Error::new(ErrorKind::Timeout, message).transient()
 }
 
@@ -571,8 +610,12 @@ fn no_hello(error: Error, options: &ClientOptions) -> Error {
     };
     if error.kind() == ErrorKind::Timeout {
         let message = match &options.tls {
-            None => "the server did not answer the login in time (`connect_timeout`); is it the native protocol's port, and plain TCP?",
-            Some(_) => "the server did not answer the login in time (`connect_timeout`); is it the native protocol's port?",
+            None => {
+                "the server did not answer the login in time (`connect_timeout`); is it the native protocol's port, and plain TCP?"
+            }
+            Some(_) => {
+                "the server did not answer the login in time (`connect_timeout`); is it the native protocol's port?"
+            }
         };
         return Error::new(ErrorKind::Timeout, message).transient().with_source(error);
     }
@@ -581,7 +624,9 @@ fn no_hello(error: Error, options: &ClientOptions) -> Error {
             "the server closed the connection instead of answering the login; if this port takes TLS \
              (ByteHouse's 19000 does), switch TLS on (`secure`)"
         }
-        Some(_) => "the server closed the connection instead of answering the login; is it the native protocol's port?",
+        Some(_) => {
+            "the server closed the connection instead of answering the login; is it the native protocol's port?"
+        }
     };
     Error::new(ErrorKind::Unavailable, message).transient().with_source(error)
 }
@@ -607,7 +652,8 @@ fn login_refused(exception: &ServerException, options: &ClientOptions) -> Error 
     }
     // A code without a meaning of its own, sent in place of a hello: the login was not accepted.
     let context: Vec<_> = error.context().map(|(key, value)| (key, value.to_owned())).collect();
-    let refused = Error::new(ErrorKind::Unauthenticated, error.message().to_owned()).with_operation("bytehouse.connect");
+    let refused = Error::new(ErrorKind::Unauthenticated, error.message().to_owned())
+        .with_operation("bytehouse.connect");
     context.into_iter().fold(refused, |error, (key, value)| error.with_context(key, value))
 }
 

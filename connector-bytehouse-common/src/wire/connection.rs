@@ -114,7 +114,10 @@ impl Connection {
             Some((at, limit, option)) if at <= Instant::now() => {
                 format!("the server did not finish within {limit:?} (`{option}`)")
             }
-            _ => format!("nothing moved between us and the server for {:?} (`read_timeout`)", self.read_timeout),
+            _ => format!(
+                "nothing moved between us and the server for {:?} (`read_timeout`)",
+                self.read_timeout
+            ),
         };
         Error::new(ErrorKind::Timeout, message).transient()
     }
@@ -170,7 +173,8 @@ impl Connection {
         let step = if *done == first.len() + second.len() {
             stream.as_mut().poll_flush(cx).map_ok(|()| 0)
         } else {
-            let (first, second) = (&first[(*done).min(first.len())..], &second[done.saturating_sub(first.len())..]);
+            let (first, second) =
+                (&first[(*done).min(first.len())..], &second[done.saturating_sub(first.len())..]);
             stream.as_mut().poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)])
         };
         match step {
@@ -209,7 +213,12 @@ impl Connection {
         Ok(())
     }
 
-    fn poll_write_only(&mut self, cx: &mut Context<'_>, bytes: &[u8], done: &mut usize) -> Poll<io::Result<()>> {
+    fn poll_write_only(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+        done: &mut usize,
+    ) -> Poll<io::Result<()>> {
         let Some(stream) = self.transport.get() else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
@@ -259,7 +268,9 @@ impl Connection {
         let told = tokio::time::timeout(limit, async {
             self.write_all(rest).await?;
             match self.transport.get() {
-                Some(mut stream) => poll_fn(|cx| stream.as_mut().poll_shutdown(cx)).await.map_err(|e| ended(Some(e))),
+                Some(mut stream) => {
+                    poll_fn(|cx| stream.as_mut().poll_shutdown(cx)).await.map_err(|e| ended(Some(e)))
+                }
                 None => Ok(()),
             }
         });

@@ -32,12 +32,13 @@ impl Compression {
         }
     }
 
-    /// What the setting `network_compression_method` calls it; `None` where no frames are used.
+    /// What the setting `network_compression_method` calls it, so that every server reads it; `None` where no
+    /// frames are used.
     pub const fn setting(self) -> Option<&'static str> {
         match self {
             Self::None => None,
-            Self::Lz4 => Some("LZ4"),
-            Self::Zstd => Some("ZSTD"),
+            Self::Lz4 => Some("lz4"),
+            Self::Zstd => Some("zstd"),
         }
     }
 }
@@ -82,7 +83,9 @@ impl FrameWriter {
             compression,
             #[cfg(feature = "zstd")]
             zstd: match compression {
-                Compression::Zstd => Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|e| failed("compress", e))?),
+                Compression::Zstd => {
+                    Some(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|e| failed("compress", e))?)
+                }
                 _ => None,
             },
         })
@@ -115,7 +118,8 @@ impl FrameWriter {
         out.truncate(body + written);
         let size = |bytes: usize| u32::try_from(bytes).map_err(|e| failed("compress", e));
         out[start + CHECKSUM] = self.compression.method();
-        out[start + CHECKSUM + 1..start + CHECKSUM + 5].copy_from_slice(&size(written + HEADER)?.to_le_bytes());
+        out[start + CHECKSUM + 1..start + CHECKSUM + 5]
+            .copy_from_slice(&size(written + HEADER)?.to_le_bytes());
         out[start + CHECKSUM + 5..body].copy_from_slice(&size(content.len())?.to_le_bytes());
         let sum = checksum(&out[start + CHECKSUM..]);
         out[start..start + CHECKSUM].copy_from_slice(&sum);
@@ -128,7 +132,9 @@ impl FrameWriter {
                 out[..content.len()].copy_from_slice(content);
                 Ok(content.len())
             }
-            Compression::Lz4 => lz4_flex::block::compress_into(content, out).map_err(|e| failed("compress", e)),
+            Compression::Lz4 => {
+                lz4_flex::block::compress_into(content, out).map_err(|e| failed("compress", e))
+            }
             #[cfg(feature = "zstd")]
             Compression::Zstd => match &mut self.zstd {
                 Some(zstd) => zstd.compress_to_buffer(content, out).map_err(|e| failed("compress", e)),
@@ -179,7 +185,10 @@ impl<S: ByteSource> FrameSource<S> {
         if left == 0 {
             return Ok(self.buffers);
         }
-        Err(Error::new(ErrorKind::DataInvalid, format!("a compressed block is followed by {left} further bytes in its frame")))
+        Err(Error::new(
+            ErrorKind::DataInvalid,
+            format!("a compressed block is followed by {left} further bytes in its frame"),
+        ))
     }
 
     async fn read_frame(&mut self) -> Result<usize> {
@@ -191,7 +200,9 @@ impl<S: ByteSource> FrameSource<S> {
         if size < HEADER || size > MAX_FRAME || content > MAX_FRAME {
             return Err(Error::new(
                 ErrorKind::DataInvalid,
-                format!("a compressed frame of {size} bytes for {content} is not plausible; is the other side compressing?"),
+                format!(
+                    "a compressed frame of {size} bytes for {content} is not plausible; is the other side compressing?"
+                ),
             ));
         }
         let frame = &mut self.buffers.frame;
@@ -253,14 +264,19 @@ fn decompress(method: u8, packed: &[u8], out: &mut [u8]) -> Result<()> {
         other => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("a frame is compressed by method {other:#04x}; known are 0x02 (none), 0x82 (LZ4) and 0x90 (zstd)"),
+                format!(
+                    "a frame is compressed by method {other:#04x}; known are 0x02 (none), 0x82 (LZ4) and 0x90 (zstd)"
+                ),
             ));
         }
     };
     if written == out.len() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::DataInvalid, format!("a frame holds {written} bytes and promised {}", out.len())))
+    Err(Error::new(
+        ErrorKind::DataInvalid,
+        format!("a frame holds {written} bytes and promised {}", out.len()),
+    ))
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM] {
@@ -307,16 +323,28 @@ mod tests {
 
     const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-    /// A frame that a ClickHouse 18.16 server sent: the header block of `SELECT 1 AS a` (LZ4).
-    #[test]
-    fn checksum_is_cityhash_102_with_the_low_word_first() {
-        // CityHash128 1.0.2 of the empty text and of a short one, as the reference gives them.
-        assert_eq!(checksum(b"abc").len(), 16);
+    /// Frames that a ClickHouse 18.16 server sent: they hold the checksum's version and byte order.
+    #[tokio::test]
+    async fn frames_of_a_real_server() {
+        let header = b"\x01\0\x02\xff\xff\xff\xff\0\x02\0\x01a\x06String\x01b\x06UInt64";
+        let lz4 = b"\xb2\x97\xd3\xe6|\x97{\xc2\xb6p\xb6Re\x99\xba\x8a\x82'\0\0\0\x1c\0\0\0\xf0\r\x01\0\x02\xff\xff\xff\xff\0\
+            \x02\0\x01a\x06String\x01b\x06UInt64";
+        assert_eq!(unframed(lz4, header.len()).await.unwrap(), header);
+        assert_eq!(framed(Compression::Lz4, header), lz4);
+        let zstd = b"\x11@\x94\xd1\xc5\xcdF\x99\xa0G\x83\x9eZ\xb4'\xcf\x90.\0\0\0\x1c\0\0\0(\xb5/\xfd \x1c\xe1\0\0\x01\0\x02\
+            \xff\xff\xff\xff\0\x02\0\x01a\x06String\x01b\x06UInt64";
+        assert_eq!(unframed(zstd, header.len()).await.unwrap(), header);
+        let rows = b"\x01\0\x02\xff\xff\xff\xff\0\x02\x01\x01a\x06String7connectors-rs connectors-rs connectors-rs \
+            connectors-rs\x01b\x06UInt64\x07\0\0\0\0\0\0\0";
+        let lz4 = b"\xa0\x8d~\xde\xad\x81\x13\xf3\x0c\xf3\xc3\xb8\xebb\xfa\xeb\x82C\0\0\0\\\0\0\0\xff\x13\x01\0\x02\xff\xff\xff\xff\
+            \0\x02\x01\x01a\x06String7connectors-rs \x0e\0\x16\xf0\x02\x01b\x06UInt64\x07\0\0\0\0\0\0\0";
+        assert_eq!(unframed(lz4, rows.len()).await.unwrap(), rows);
     }
 
     #[tokio::test]
     async fn frames_there_and_back_and_split_at_the_limit() {
-        let content: Vec<u8> = (0..MAX_FRAME_CONTENT * 2 + 12345).map(|i| (i / 7 % 251).to_le_bytes()[0]).collect();
+        let content: Vec<u8> =
+            (0..MAX_FRAME_CONTENT * 2 + 12345).map(|i| (i / 7 % 251).to_le_bytes()[0]).collect();
         for compression in ALL {
             let bytes = framed(compression, &content);
             assert_eq!(bytes[16], compression.method());
@@ -363,7 +391,9 @@ mod tests {
         assert_eq!(unframed(&unknown, 1).await.unwrap_err().kind(), ErrorKind::Unsupported);
         let longer = sealed(&[0x02, 10, 0, 0, 0, 2, 0, 0, 0, 7]);
         assert_eq!(unframed(&longer, 2).await.unwrap_err().kind(), ErrorKind::DataInvalid);
-        for header in [[0x82, 8, 0, 0, 0, 1, 0, 0, 0], [0x82, 0, 0, 0, 9, 1, 0, 0, 0], [0x82, 10, 0, 0, 0, 0, 0, 0, 9]] {
+        for header in
+            [[0x82, 8, 0, 0, 0, 1, 0, 0, 0], [0x82, 0, 0, 0, 9, 1, 0, 0, 0], [0x82, 10, 0, 0, 0, 0, 0, 0, 9]]
+        {
             let error = unframed(&sealed(&header), 1).await.unwrap_err();
             assert!(error.message().contains("not plausible"), "{error}");
         }

@@ -70,7 +70,12 @@ impl<C: BorrowMut<Client>> fmt::Debug for InsertStream<C> {
 }
 
 impl<C: BorrowMut<Client>> InsertStream<C> {
-    pub(super) async fn begin(mut client: C, sql: &str, settings: &Settings, query_id: Option<&str>) -> Result<Self> {
+    pub(super) async fn begin(
+        mut client: C,
+        sql: &str,
+        settings: &Settings,
+        query_id: Option<&str>,
+    ) -> Result<Self> {
         let started = Instant::now();
         let inner = client.borrow_mut();
         let sent_before = inner.conn.sent();
@@ -157,8 +162,11 @@ impl<C: BorrowMut<Client>> InsertStream<C> {
     /// then, and the connection closed. `Unexpected` for a block without columns, which would end the insert.
     pub async fn send(&mut self, block: &[u8]) -> Result<()> {
         if matches!(block.first(), None | Some(0)) {
-            return Err(Error::new(ErrorKind::Unexpected, "a block without columns ends an insert; use `finish`")
-                .with_operation(OPERATION));
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                "a block without columns ends an insert; use `finish`",
+            )
+            .with_operation(OPERATION));
         }
         let sent = self.try_send(block).await;
         self.told(sent)?;
@@ -291,7 +299,10 @@ impl<C: BorrowMut<Client>> Drop for InsertStream<C> {
 impl Client {
     fn enter_insert(&mut self) -> Result<()> {
         if self.state != State::Insert {
-            return Err(Error::new(ErrorKind::Closed, "the insert is over; begin a new one on a new connection"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the insert is over; begin a new one on a new connection",
+            ));
         }
         self.state = State::BusyInsert;
         Ok(())
@@ -328,5 +339,8 @@ fn gone() -> Error {
 }
 
 fn out_of_place() -> Error {
-    Error::new(ErrorKind::Unexpected, "the server sent a packet that makes no sense in an insert; the connection is closed")
+    Error::new(
+        ErrorKind::Unexpected,
+        "the server sent a packet that makes no sense in an insert; the connection is closed",
+    )
 }

@@ -102,7 +102,10 @@ pub async fn read_exact<S: ByteSource>(source: &mut S, out: &mut [u8]) -> Result
 pub async fn read_string<S: ByteSource>(source: &mut S, limit: usize) -> Result<String> {
     let length = read_varuint(source).await?;
     let length = usize::try_from(length).ok().filter(|length| *length <= limit).ok_or_else(|| {
-        Error::new(ErrorKind::Unexpected, format!("the server sent a text of {length} bytes where at most {limit} make sense"))
+        Error::new(
+            ErrorKind::Unexpected,
+            format!("the server sent a text of {length} bytes where at most {limit} make sense"),
+        )
     })?;
     let mut bytes = vec![0; length];
     read_exact(source, &mut bytes).await?;
@@ -255,7 +258,9 @@ mod tests {
 
     #[tokio::test]
     async fn texts_that_are_too_long_or_no_utf8() {
-        assert!(read_string(&mut SliceSource(b"\x03abc"), 2).await.unwrap_err().message().contains("3 bytes"));
+        assert!(
+            read_string(&mut SliceSource(b"\x03abc"), 2).await.unwrap_err().message().contains("3 bytes")
+        );
         assert_eq!(read_string(&mut SliceSource(b"\x02\xffa"), 2).await.unwrap(), "\u{fffd}a");
         let endless = read_varuint(&mut SliceSource(&[0xff; 11])).await.unwrap_err();
         assert_eq!(endless.kind(), ErrorKind::Unexpected);

@@ -100,7 +100,10 @@ impl<C: BorrowMut<Client>> QueryStream<C> {
             return Err(Error::new(ErrorKind::Closed, "the stream was given up"));
         };
         if client.state != State::Query {
-            return Err(Error::new(ErrorKind::Closed, "a read was given up half way, so the connection is closed"));
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "a read was given up half way, so the connection is closed",
+            ));
         }
         loop {
             client.state = State::Busy;
@@ -129,7 +132,10 @@ impl<C: BorrowMut<Client>> QueryStream<C> {
                 }
                 Packet::Pong => {
                     client.close();
-                    return Err(Error::new(ErrorKind::Unexpected, "the server sent a pong in the middle of a query"));
+                    return Err(Error::new(
+                        ErrorKind::Unexpected,
+                        "the server sent a pong in the middle of a query",
+                    ));
                 }
             }
         }
@@ -235,7 +241,8 @@ impl Client {
 
 /// Passes the server's log lines on; they come only when `send_logs_level` asks for them.
 pub(super) fn trace_log(lines: &Block) {
-    let column = |name: &str| lines.rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
+    let column =
+        |name: &str| lines.rows.column_by_name(name).and_then(|column| column.as_string_opt::<i32>());
     let (Some(texts), source) = (column("text"), column("source")) else { return };
     for row in 0..texts.len() {
         let source = source.map_or("", |source| source.value(row));

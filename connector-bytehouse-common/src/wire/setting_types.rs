@@ -18,9 +18,14 @@ pub enum SettingType {
 /// Complete for what is not a plain number in ClickHouse 18.16 and ByConity; of plain numbers it
 /// holds those of 18.16 and the ones that inserts and queries use.
 pub fn setting_type(name: &str) -> Option<SettingType> {
-    [(TEXT, SettingType::Text), (UNSIGNED, SettingType::Unsigned), (FLOAT, SettingType::Float), (SIGNED, SettingType::Signed)]
-        .into_iter()
-        .find_map(|(names, kind)| names.binary_search(&name).is_ok().then_some(kind))
+    [
+        (TEXT, SettingType::Text),
+        (UNSIGNED, SettingType::Unsigned),
+        (FLOAT, SettingType::Float),
+        (SIGNED, SettingType::Signed),
+    ]
+    .into_iter()
+    .find_map(|(names, kind)| names.binary_search(&name).is_ok().then_some(kind))
 }
 
 /// Texts and modes.

@@ -57,7 +57,12 @@ impl Settings {
     }
 
     /// [`set`](Self::set) with the type that the typed form needs, where the table does not know it.
-    pub fn set_typed(&mut self, name: impl Into<String>, kind: SettingType, value: impl fmt::Display) -> &mut Self {
+    pub fn set_typed(
+        &mut self,
+        name: impl Into<String>,
+        kind: SettingType,
+        value: impl fmt::Display,
+    ) -> &mut Self {
         self.put(name.into(), value.to_string(), Some(kind), true)
     }
 
@@ -178,7 +183,9 @@ pub async fn read_settings<S: ByteSource>(
             continue;
         }
         let Some(kind) = types(&name) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("Unknown setting {name}")).with_context("code", 115));
+            return Err(
+                Error::new(ErrorKind::NotFound, format!("Unknown setting {name}")).with_context("code", 115)
+            );
         };
         let value = match kind {
             SettingType::Text | SettingType::Float => read_string(source, MAX_TEXT).await?,
@@ -280,15 +287,20 @@ mod tests {
     #[test]
     fn a_named_type_beats_table_and_shape() {
         let mut settings = Settings::new();
-        settings.set_typed("label", SettingType::Text, "7").set_typed("max_block_size", SettingType::Text, "8");
+        settings.set_typed("label", SettingType::Text, "7").set_typed(
+            "max_block_size",
+            SettingType::Text,
+            "8",
+        );
         assert_eq!(encoded(&settings, 54406), b"\x05label\x017\x0emax_block_size\x018\0");
     }
 
     #[test]
     fn a_value_that_does_not_fit_is_refused_without_showing_it() {
-        for (name, value) in [("max_block_size", "many"), ("max_block_size", "-1"), ("totals_auto_threshold", "x")] {
-            let error =
-                put_settings(&mut Vec::new(), &Settings::new().with(name, value), 54406).unwrap_err();
+        for (name, value) in
+            [("max_block_size", "many"), ("max_block_size", "-1"), ("totals_auto_threshold", "x")]
+        {
+            let error = put_settings(&mut Vec::new(), &Settings::new().with(name, value), 54406).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::OptionInvalid);
             assert!(error.message().contains(name), "{error}");
             put_settings(&mut Vec::new(), &Settings::new().with(name, value), 54448).unwrap();
@@ -314,7 +326,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_unknown_typed_setting_cannot_be_read() {
-        let error = read_settings(&mut SliceSource(b"\x09who_knows\x07\0"), 54406, setting_type).await.unwrap_err();
+        let error =
+            read_settings(&mut SliceSource(b"\x09who_knows\x07\0"), 54406, setting_type).await.unwrap_err();
         assert_eq!(error.context_value("code"), Some("115"));
         let mut source = SliceSource(b"\x09who_knows\x07\0");
         let known = read_settings(&mut source, 54406, |_| Some(SettingType::Unsigned)).await.unwrap();

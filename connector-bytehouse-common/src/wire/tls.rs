@@ -23,7 +23,11 @@ use tokio_rustls::{
 use super::options::{ClientCertificate, Pem, TlsOptions, Verify};
 
 /// Speaks TLS over a fresh TCP connection. Cancelling leaves the connection unusable.
-pub(super) async fn connect(stream: TcpStream, host: &str, options: &TlsOptions) -> Result<TlsStream<TcpStream>> {
+pub(super) async fn connect(
+    stream: TcpStream,
+    host: &str,
+    options: &TlsOptions,
+) -> Result<TlsStream<TcpStream>> {
     let name = options.server_name.as_deref().unwrap_or(host);
     let name = ServerName::try_from(name.to_owned()).map_err(|e| {
         invalid(format!("`{name}` is no name that a certificate can be made out to; set the server's name"))
@@ -83,9 +87,11 @@ impl Verifier {
                 .map_err(|e| invalid("the root certificate cannot be used as one").with_source(e))?;
         }
         if options.system_roots {
-            let system = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs)
-                .await
-                .map_err(|e| Error::new(ErrorKind::Unexpected, "reading the system's certificates failed").with_source(e))?;
+            let system =
+                tokio::task::spawn_blocking(rustls_native_certs::load_native_certs).await.map_err(|e| {
+                    Error::new(ErrorKind::Unexpected, "reading the system's certificates failed")
+                        .with_source(e)
+                })?;
             // Systems hold certificates that rustls does not take; the others still count.
             let _counts = roots.add_parsable_certificates(system.certs);
         }
@@ -134,7 +140,12 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        rustls::crypto::verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -143,7 +154,12 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        rustls::crypto::verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -216,7 +232,10 @@ fn handshake_error(error: io::Error, options: &TlsOptions) -> Error {
 }
 
 fn refused() -> Error {
-    Error::new(ErrorKind::Unauthenticated, "the server refused our TLS handshake; it may ask for a client certificate")
+    Error::new(
+        ErrorKind::Unauthenticated,
+        "the server refused our TLS handshake; it may ask for a client certificate",
+    )
 }
 
 /// The error when a connection ended with an alert: in TLS 1.3 a server refuses our certificate only after

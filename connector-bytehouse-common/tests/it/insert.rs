@@ -62,7 +62,11 @@ async fn blocks_arrive_and_the_end_of_stream_confirms_them() {
                 assert_eq!(taken[..2], [7, 8]);
                 assert_eq!(taken[2..], (0..400_000).collect::<Vec<u64>>());
                 let mut out = Vec::new();
-                protocol::put_progress(&mut out, &Progress { written_rows: 400_002, ..Progress::default() }, 54448);
+                protocol::put_progress(
+                    &mut out,
+                    &Progress { written_rows: 400_002, ..Progress::default() },
+                    54448,
+                );
                 out.extend(end_of_stream());
                 peer.send(&out).await;
                 assert_eq!(peer.packet().await.unwrap(), ClientPacket::Ping);
@@ -102,7 +106,11 @@ async fn an_insert_that_is_cut_anywhere_is_never_ok() {
             async |options| insert(options, &[numbers(&[1])]).await.unwrap_err(),
         )
         .await;
-        assert_eq!((error.kind(), outcome_unknown(&error)), (ErrorKind::Unavailable, false), "{length}: {error}");
+        assert_eq!(
+            (error.kind(), outcome_unknown(&error)),
+            (ErrorKind::Unavailable, false),
+            "{length}: {error}"
+        );
     }
     let mut confirmed = Vec::new();
     protocol::put_progress(&mut confirmed, &Progress { written_rows: 1 << 40, ..Progress::default() }, 54448);
@@ -117,7 +125,11 @@ async fn an_insert_that_is_cut_anywhere_is_never_ok() {
             async |options| insert(options, &[numbers(&[1])]).await.unwrap_err(),
         )
         .await;
-        assert_eq!((error.kind(), outcome_unknown(&error)), (ErrorKind::Unavailable, true), "{length}: {error}");
+        assert_eq!(
+            (error.kind(), outcome_unknown(&error)),
+            (ErrorKind::Unavailable, true),
+            "{length}: {error}"
+        );
         assert!(error.is_transient());
         assert_eq!((error.operation(), error.context_value("query_id")), ("bytehouse.insert", Some("q-1")));
     }
@@ -269,10 +281,14 @@ async fn leaving_an_insert_breaks_off_inside_a_block() {
                         }
                         _ => {
                             // A send that is dropped half way.
-                            let big: Vec<u64> = (0..4_000_000).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+                            let big: Vec<u64> =
+                                (0..4_000_000).map(|i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
                             let sent = timeout(Duration::ZERO, insert.send(&numbers(&big))).await;
                             assert!(sent.is_err());
-                            assert_eq!(insert.send(&numbers(&[2])).await.unwrap_err().kind(), ErrorKind::Closed);
+                            assert_eq!(
+                                insert.send(&numbers(&[2])).await.unwrap_err().kind(),
+                                ErrorKind::Closed
+                            );
                             drop(insert);
                         }
                     }

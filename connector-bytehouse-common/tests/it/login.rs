@@ -1,6 +1,9 @@
 use std::time::Duration;
 
-use connector_bytehouse_common::{error::server_code, wire::{Client, io::read_u8}};
+use connector_bytehouse_common::{
+    error::server_code,
+    wire::{Client, io::read_u8},
+};
 use connector_core::{Error, ErrorKind, Secret};
 use tokio::net::TcpListener;
 
@@ -39,9 +42,16 @@ async fn hello_as_bytes() {
 
 #[tokio::test]
 async fn the_smaller_revision_counts_and_decides_about_fields() {
-    for (server, announced) in
-        [(54058, 54448), (54371, 54406), (54372, 54406), (54400, 54448), (54412, 54448), (54451, 54406), (54488, 54451), (54488, 54058)]
-    {
+    for (server, announced) in [
+        (54058, 54448),
+        (54371, 54406),
+        (54372, 54406),
+        (54400, 54448),
+        (54412, 54448),
+        (54451, 54406),
+        (54488, 54451),
+        (54488, 54058),
+    ] {
         pair(
             async |peer| {
                 let hello = peer.hello(server).await;

@@ -8,7 +8,9 @@ use connector_bytehouse_common::{
         ClientOptions, Compression,
         frame::{FrameSource, FrameWriter},
         io::{ByteSource, StreamSource, put_string, put_varuint, read_string, read_u8},
-        protocol::{self, BlockInfo, ClientHello, ClientPacket, Query, ServerException, ServerHello, ServerPacket},
+        protocol::{
+            self, BlockInfo, ClientHello, ClientPacket, Query, ServerException, ServerHello, ServerPacket,
+        },
     },
 };
 use connector_core::Result;

@@ -63,7 +63,8 @@ fn acceptor((certificate, key): &(String, String), clients: Option<&str>) -> Tls
             let mut roots = RootCertStore::empty();
             roots.add(der(authority)).unwrap();
             let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider())).build();
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()))
+                    .build();
             builder.with_client_cert_verifier(verifier.unwrap())
         }
     };
@@ -213,7 +214,11 @@ async fn wrong_port(answer: &'static [u8], tls: Option<TlsOptions>) -> Result<()
 async fn tls_against_ports_without_it_and_the_reverse() {
     let some = || Some(tls(Verify::None, None));
     refused(wrong_port(b"\x02\x65\0\0\0", some()).await, ErrorKind::OptionInvalid, "does not speak TLS");
-    refused(wrong_port(b"HTTP/1.0 400 Bad Request\r\n", some()).await, ErrorKind::OptionInvalid, "does not speak TLS");
+    refused(
+        wrong_port(b"HTTP/1.0 400 Bad Request\r\n", some()).await,
+        ErrorKind::OptionInvalid,
+        "does not speak TLS",
+    );
     refused(wrong_port(b"", some()).await, ErrorKind::Unavailable, "TLS handshake");
 
     let ours = certificates();

@@ -20,8 +20,10 @@ fn checkpoint(offset: u64) -> Checkpoint {
 #[test]
 fn the_golden_file_of_version_1_still_reads_and_is_still_written() {
     let golden = include_str!("../golden/checkpoint-v1.json");
-    let pending =
-        PendingFlush { token: FlushToken::new("0123abcd").unwrap(), until: vec![serde_json::json!({"name": "a", "offset": 9})] };
+    let pending = PendingFlush {
+        token: FlushToken::new("0123abcd").unwrap(),
+        until: vec![serde_json::json!({"name": "a", "offset": 9})],
+    };
     let checkpoint = checkpoint(7).with_pending(vec![pending]);
     assert_eq!(checkpoint.to_json().unwrap(), golden.trim_end());
     assert_eq!(Checkpoint::from_json(golden).unwrap(), checkpoint);
@@ -41,7 +43,11 @@ fn what_cannot_be_used_is_refused_with_its_own_kind() {
     let format = Checkpoint::from_json(format).unwrap().splits::<MemorySplit>("memory").unwrap_err();
     assert!(format.message().contains("format version 9"), "{format}");
     for damaged in ["", "{", "[]", r#"{"version": 1}"#, r#"{"version": 1, "connector": 3}"#] {
-        assert_eq!(Checkpoint::from_json(damaged).unwrap_err().kind(), ErrorKind::CheckpointInvalid, "{damaged}");
+        assert_eq!(
+            Checkpoint::from_json(damaged).unwrap_err().kind(),
+            ErrorKind::CheckpointInvalid,
+            "{damaged}"
+        );
     }
 }
 
@@ -76,7 +82,9 @@ async fn the_file_store_keeps_the_newest_few() {
         let busy = FileCheckpointStore::open(&path).unwrap_err();
         assert_eq!(busy.kind(), ErrorKind::Conflict);
     }
-    let files = fs::read_dir(&path).unwrap().filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with("checkpoint-"));
+    let files = fs::read_dir(&path)
+        .unwrap()
+        .filter(|e| e.as_ref().unwrap().file_name().to_string_lossy().starts_with("checkpoint-"));
     assert_eq!(files.count(), 3);
     let store = FileCheckpointStore::open(&path).unwrap();
     assert_eq!(store.load().await.unwrap(), Some(checkpoint(9)));

@@ -42,7 +42,9 @@ impl SourceFixture for Typed {
             for batch in 0..batches {
                 let start = batch * 10 + u64::from(split.as_bytes()[0]) * 1000;
                 names.extend(self.row_ids(&table(), &ChangeBatch::append(orders(start..start + 10))));
-                names.extend(self.row_ids(&TableId::new("app", "other"), &ChangeBatch::append(orders([start]))));
+                names.extend(
+                    self.row_ids(&TableId::new("app", "other"), &ChangeBatch::append(orders([start]))),
+                );
             }
         }
         names

@@ -78,7 +78,8 @@ async fn an_unbounded_source_ends_on_stop_with_everything_flushed_and_goes_on_la
     let (source, sink, store) = (source(3, 4, false), small(), Arc::new(MemoryCheckpointStore::new()));
     for round in 0..3u64 {
         let stop = CancellationToken::new();
-        let pipeline = Pipeline::new(source.clone(), sink.clone()).parallelism(2).checkpoints(Arc::clone(&store), HOUR);
+        let pipeline =
+            Pipeline::new(source.clone(), sink.clone()).parallelism(2).checkpoints(Arc::clone(&store), HOUR);
         let run = tokio::task::spawn(pipeline.run(stop.clone()));
         let wanted = 120 + round * 30;
         while source.acknowledged().is_empty() && ids(&sink, &table()).is_empty() && !run.is_finished() {
@@ -141,7 +142,13 @@ async fn exactly_once_repeats_an_announced_flush_under_its_token() {
                     .delivery(DeliveryGuarantee::ExactlyOnce)
                     .checkpoints(Arc::clone(&store), HOUR)
             };
-            let failing = FailAt { inner: Arc::clone(&store), sink: sink.clone(), at, stored, calls: AtomicUsize::new(0) };
+            let failing = FailAt {
+                inner: Arc::clone(&store),
+                sink: sink.clone(),
+                at,
+                stored,
+                calls: AtomicUsize::new(0),
+            };
             let broken = Pipeline::new(source.clone(), sink.clone())
                 .delivery(DeliveryGuarantee::ExactlyOnce)
                 .checkpoints(failing, HOUR);
@@ -194,7 +201,11 @@ impl CheckpointStore for Broken {
 #[tokio::test]
 async fn a_checkpoint_that_cannot_be_stored_ends_the_run_and_is_not_acknowledged() {
     let source = source(1, 3, true);
-    let error = Pipeline::new(source.clone(), small()).checkpoints(Broken, HOUR).run(CancellationToken::new()).await.unwrap_err();
+    let error = Pipeline::new(source.clone(), small())
+        .checkpoints(Broken, HOUR)
+        .run(CancellationToken::new())
+        .await
+        .unwrap_err();
     assert_eq!(error.operation(), "pipeline.checkpoint");
     assert!(source.acknowledged().is_empty());
 }
@@ -204,7 +215,11 @@ async fn a_checkpoint_of_another_connector_is_refused() {
     let store = MemoryCheckpointStore::new();
     let foreign = r#"{"version": 1, "connector": "kafka", "format_version": 1, "splits": []}"#;
     store.store(&Checkpoint::from_json(foreign).unwrap()).await.unwrap();
-    let error = Pipeline::new(source(1, 1, true), small()).checkpoints(store, HOUR).run(CancellationToken::new()).await.unwrap_err();
+    let error = Pipeline::new(source(1, 1, true), small())
+        .checkpoints(store, HOUR)
+        .run(CancellationToken::new())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::CheckpointInvalid);
 }
 
@@ -214,7 +229,11 @@ async fn erased_and_typed_pipelines_share_checkpoints() {
     let erased = Pipeline::new(DynSource::new(source.clone()), DynSink::new(sink.clone()));
     erased.checkpoints(Arc::clone(&store), HOUR).run(CancellationToken::new()).await.unwrap();
     source.push("s0", table(), ChangeBatch::append(orders(60..65)));
-    Pipeline::new(source.clone(), sink.clone()).checkpoints(Arc::clone(&store), HOUR).run(CancellationToken::new()).await.unwrap();
+    Pipeline::new(source.clone(), sink.clone())
+        .checkpoints(Arc::clone(&store), HOUR)
+        .run(CancellationToken::new())
+        .await
+        .unwrap();
     source.push("s1", table(), ChangeBatch::append(orders(65..70)));
     let erased = Pipeline::new(DynSource::new(source), DynSink::new(sink.clone()));
     erased.checkpoints(store, HOUR).run(CancellationToken::new()).await.unwrap();

@@ -25,7 +25,10 @@ fn drop_column() -> SchemaChange {
     SchemaChange::DropColumn { table: table(), column: "customer".into() }
 }
 
-async fn run(policy: impl Into<SchemaChangePolicy>, changes: &[SchemaChange]) -> (MemorySink, connector_core::Result<u64>) {
+async fn run(
+    policy: impl Into<SchemaChangePolicy>,
+    changes: &[SchemaChange],
+) -> (MemorySink, connector_core::Result<u64>) {
     let (source, sink) = (MemorySource::bounded(), MemorySink::new());
     source.push("s", table(), ChangeBatch::append(orders(0..10)));
     for (i, change) in changes.iter().enumerate() {
@@ -33,7 +36,8 @@ async fn run(policy: impl Into<SchemaChangePolicy>, changes: &[SchemaChange]) ->
         let start = 10 * (i as u64 + 1);
         source.push("s", table(), ChangeBatch::append(orders(start..start + 10)));
     }
-    let report = Pipeline::new(source, sink.clone()).schema_changes(policy).run(CancellationToken::new()).await;
+    let report =
+        Pipeline::new(source, sink.clone()).schema_changes(policy).run(CancellationToken::new()).await;
     (sink, report.map(|report| report.rows_written))
 }
 
@@ -47,14 +51,19 @@ async fn each_policy_does_what_its_name_says() {
     let changes = [add_column(), drop_column(), SchemaChange::TruncateTable { table: table() }];
 
     let (sink, rows) = run(SchemaChangeBehavior::Evolve, &changes).await;
-    assert_eq!((kinds(&sink), rows.unwrap()), (vec![CreateTable, AddColumn, DropColumn, SchemaChangeKind::TruncateTable], 40));
+    assert_eq!(
+        (kinds(&sink), rows.unwrap()),
+        (vec![CreateTable, AddColumn, DropColumn, SchemaChangeKind::TruncateTable], 40)
+    );
 
     let (sink, rows) = run(SchemaChangeBehavior::Ignore, &changes).await;
     assert_eq!((kinds(&sink), rows.unwrap()), (vec![CreateTable], 40));
 
     let (sink, rows) = run(SchemaChangeBehavior::Lenient, &changes).await;
     assert_eq!((kinds(&sink), rows.unwrap()), (vec![CreateTable, AddColumn, AlterColumnType], 40));
-    let SchemaChange::AddColumn { column, position, .. } = &sink.changes()[1] else { panic!("an added column") };
+    let SchemaChange::AddColumn { column, position, .. } = &sink.changes()[1] else {
+        panic!("an added column")
+    };
     assert!(column.is_nullable() && *position == ColumnPosition::Last);
 
     let (sink, error) = run(SchemaChangeBehavior::Exception, &changes).await;
@@ -76,7 +85,9 @@ async fn a_lenient_rename_adds_the_new_column_and_keeps_the_old_one() {
     let changes = sink.changes();
     let SchemaChange::AddColumn { column, .. } = &changes[1] else { panic!("an added column") };
     assert_eq!((column.name().as_str(), column.data_type()), ("buyer", &DataType::Utf8));
-    let SchemaChange::AlterColumnType { column, nullable, .. } = &changes[2] else { panic!("an altered column") };
+    let SchemaChange::AlterColumnType { column, nullable, .. } = &changes[2] else {
+        panic!("an altered column")
+    };
     assert_eq!((column.as_str(), *nullable), ("customer", true));
 }
 
@@ -84,14 +95,14 @@ async fn a_lenient_rename_adds_the_new_column_and_keeps_the_old_one() {
 async fn rows_of_all_chains_are_flushed_before_a_change_runs() {
     // The second chain holds rows that nothing but the drain would flush within the hour.
     let hour = Duration::from_secs(3600);
-    let sink = MemorySink::with_policy(BatchPolicy { max_rows: 1 << 30, max_bytes: usize::MAX, max_interval: hour });
+    let sink =
+        MemorySink::with_policy(BatchPolicy { max_rows: 1 << 30, max_bytes: usize::MAX, max_interval: hour });
     let source = MemorySource::unbounded();
     source.push("b", table(), ChangeBatch::append(orders(100..150)));
     source.push("a", table(), ChangeBatch::append(orders(0..10)));
     let stop = CancellationToken::new();
-    let run = tokio::task::spawn(
-        Pipeline::new(source.clone(), sink.clone()).parallelism(2).run(stop.clone()),
-    );
+    let run =
+        tokio::task::spawn(Pipeline::new(source.clone(), sink.clone()).parallelism(2).run(stop.clone()));
     // Both chains have written: two tables announcements came, and the queue is empty soon after.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(sink.rows(&table()).len(), 0);

@@ -7,7 +7,9 @@ pub mod json;
 
 use connector_core::TableSchema;
 
-pub use json::{DuplicateKeys, EpochUnit, Json, JsonDecoder, JsonError, JsonErrorKind, JsonOptions, UnknownFields};
+pub use json::{
+    DuplicateKeys, EpochUnit, Json, JsonDecoder, JsonError, JsonErrorKind, JsonOptions, UnknownFields,
+};
 
 /// How the values of records are read.
 #[derive(Debug, Clone)]

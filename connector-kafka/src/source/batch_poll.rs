@@ -18,7 +18,7 @@ use std::{
 };
 
 use rdkafka::{
-    bindings as c,
+    TopicPartitionList, bindings as c,
     consumer::{BaseConsumer, Consumer, ConsumerContext},
     types::{RDKafkaErrorCode, RDKafkaEvent, RDKafkaMessage, RDKafkaQueue},
 };
@@ -104,7 +104,8 @@ impl<'m> Record<'m> {
         let mut kind = c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         // SAFETY: the message is alive (`'m`) and came from librdkafka; `kind` is a valid place to write.
         let millis = unsafe { c::rd_kafka_message_timestamp(self.message, &raw mut kind) };
-        (kind != c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && millis >= 0).then_some(millis)
+        (kind != c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && millis >= 0)
+            .then_some(millis)
     }
 }
 
@@ -268,6 +269,51 @@ impl<'c, C: ConsumerContext> BatchQueue<'c, C> {
     }
 }
 
+/// Commits offsets to the group and takes the results, which the binding does not pass on.
+pub(crate) struct CommitQueue<'c, C: ConsumerContext> {
+    consumer: &'c BaseConsumer<C>,
+    queue: Queue,
+}
+
+impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
+    /// `None` when librdkafka has no memory for it.
+    pub(crate) fn new(consumer: &'c BaseConsumer<C>) -> Option<Self> {
+        // SAFETY: the client is alive as long as `consumer` is borrowed.
+        let queue = unsafe { c::rd_kafka_queue_new(consumer.client().native_ptr()) };
+        Some(Self { consumer, queue: Queue(NonNull::new(queue)?) })
+    }
+
+    /// Sends offsets to the group; what became of them is told by [`Self::result`]. Never waits.
+    pub(crate) fn commit(&self, offsets: &TopicPartitionList) -> Result<(), RDKafkaErrorCode> {
+        // SAFETY: client, list and queue are alive; librdkafka copies the list. Without a callback the result
+        // comes as an event of the queue, once for each call that is accepted.
+        let result = unsafe {
+            c::rd_kafka_commit_queue(
+                self.consumer.client().native_ptr(),
+                offsets.ptr(),
+                self.queue.0.as_ptr(),
+                None,
+                ptr::null_mut(),
+            )
+        };
+        if result == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(result.into()) }
+    }
+
+    /// The result of one commit, if there is one within `timeout`.
+    pub(crate) fn result(&self, timeout: Duration) -> Option<Result<(), RDKafkaErrorCode>> {
+        let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the queue is alive; the result is null or an event that we own.
+        let event = NonNull::new(unsafe { c::rd_kafka_queue_poll(self.queue.0.as_ptr(), millis) })?;
+        // SAFETY: the event is alive until it is destroyed, once, after its last use.
+        let code = unsafe {
+            let code = c::rd_kafka_event_error(event.as_ptr());
+            c::rd_kafka_event_destroy(event.as_ptr());
+            code
+        };
+        Some(if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(code.into()) })
+    }
+}
+
 /// Lets a client go that has requests under way which may never be answered: commits to a coordinator that
 /// hangs. The ordinary way waits for them as long as a request may take, which is a minute.
 ///
@@ -277,14 +323,17 @@ pub(crate) fn abandon<C: ConsumerContext>(consumer: BaseConsumer<C>) {
     // SAFETY: the client is alive and destroyed only here, as the binding's own destructor does not run. It
     // calls back into the context until this returns; the context is never freed. No `BatchQueue` borrows
     // the consumer any more: it was moved here.
-    unsafe { c::rd_kafka_destroy_flags(consumer.client().native_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE) }
+    unsafe {
+        c::rd_kafka_destroy_flags(consumer.client().native_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
+    }
 }
 
 fn failure_of(event: NonNull<RDKafkaEvent>) -> Failure {
     // SAFETY: the event is alive; the text is null or a C string that lives as long as the event.
     let (code, text) = unsafe {
         let text = c::rd_kafka_event_error_string(event.as_ptr());
-        let text = if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() };
+        let text =
+            if text.is_null() { String::new() } else { CStr::from_ptr(text).to_string_lossy().into_owned() };
         (c::rd_kafka_event_error(event.as_ptr()), text)
     };
     // SAFETY: the event is alive; the result is null or a partition that we own and free below.

@@ -174,9 +174,11 @@ impl KafkaSourceBuilder {
             options = options.properties(self.properties);
         }
         let options = options.build()?;
-        let invalid = |text: String| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options");
+        let invalid =
+            |text: String| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options");
         let Some(format) = self.format else {
-            let text = "no format is given; call `.format(Json::with_schema(schema))` with the columns of the table";
+            let text =
+                "no format is given; call `.format(Json::with_schema(schema))` with the columns of the table";
             return Err(invalid(text.to_owned()));
         };
         let table = self.table.transpose().map_err(invalid)?;
@@ -228,8 +230,11 @@ fn inner(
         handover_bytes: memory.handover,
         reset: options.reset_policy(),
         discovery_interval,
-        max_partitions_per_reader: usize::try_from(options.max_partition_num_per_consumer).unwrap_or(usize::MAX),
-        parallelism: options.reader_parallelism_num.map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
+        max_partitions_per_reader: usize::try_from(options.max_partition_num_per_consumer)
+            .unwrap_or(usize::MAX),
+        parallelism: options
+            .reader_parallelism_num
+            .map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
         looked_in_vain: AtomicBool::new(false),
     })
 }
@@ -239,7 +244,9 @@ fn end(options: &KafkaSourceOptions) -> Option<End> {
     let time = options.end_timestamp.millis();
     if !options.is_bounded() {
         if offset.is_some() || time.is_some() {
-            tracing::warn!("end_offset and end_timestamp are ignored: the read is unbounded; set job_type to BATCH");
+            tracing::warn!(
+                "end_offset and end_timestamp are ignored: the read is unbounded; set job_type to BATCH"
+            );
         }
         return None;
     }
@@ -260,7 +267,8 @@ fn client(options: &KafkaSourceOptions, own: &[(&str, String)]) -> ClientSetting
     let mut secrets = Vec::new();
     if let Some(map) = &options.properties {
         all.extend(properties::translated(map));
-        secrets.extend(map.iter().filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)));
+        secrets
+            .extend(map.iter().filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)));
     }
     ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
 }
@@ -290,7 +298,9 @@ fn default_group(topics: &RegexList) -> String {
     let mut group = String::from("connector-kafka");
     for name in names {
         group.push('.');
-        group.extend(name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }));
+        group.extend(
+            name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }),
+        );
     }
     // Longer names are bad company in other people's tables, and brokers keep them for every partition.
     group.truncate(200);
@@ -316,7 +326,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_named() {
         let error = KafkaSource::builder().build().unwrap_err();
-        assert!(error.message().contains("bootstrap_servers") && error.message().contains("topics"), "{error}");
+        assert!(
+            error.message().contains("bootstrap_servers") && error.message().contains("topics"),
+            "{error}"
+        );
         let error = KafkaSource::builder().bootstrap_servers("b:1").topics("orders").build().unwrap_err();
         assert!(error.message().contains("format"), "{error}");
         let error = builder().table("a.").build().unwrap_err();
@@ -325,7 +338,8 @@ mod tests {
 
     #[test]
     fn properties_of_the_user_win_but_for_those_that_are_ours() {
-        let source = builder().property("fetch.queue.backoff.ms", "50").property("client.id", "x").build().unwrap();
+        let source =
+            builder().property("fetch.queue.backoff.ms", "50").property("client.id", "x").build().unwrap();
         assert_eq!(property(&source.0.reader, "fetch.queue.backoff.ms"), Some("50"));
         assert_eq!(property(&source.0.reader, "client.id"), Some("x"));
         assert_eq!(property(&source.0.reader, "enable.auto.commit"), Some("false"));

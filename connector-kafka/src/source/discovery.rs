@@ -152,7 +152,8 @@ impl Plan {
         }
         if found.is_empty() && !self.topics_may_follow {
             let patterns: Vec<String> = self.topics.iter().map(|pattern| format!("`{pattern}`")).collect();
-            let text = format!("no topic matches {}; an expression must match the whole name", patterns.join(", "));
+            let text =
+                format!("no topic matches {}; an expression must match the whole name", patterns.join(", "));
             return Err(Error::new(ErrorKind::NotFound, text));
         }
         Ok(())
@@ -200,7 +201,12 @@ impl Plan {
                         let found = starts.as_ref().and_then(|starts| starts.get(place)).copied().flatten();
                         if found.is_none() && high > low {
                             let (topic, partition) = place;
-                            tracing::warn!(topic, partition, millis, "no record is as late as start_timestamp; starting at the end");
+                            tracing::warn!(
+                                topic,
+                                partition,
+                                millis,
+                                "no record is as late as start_timestamp; starting at the end"
+                            );
                         }
                         found.unwrap_or(high)
                     }
@@ -259,7 +265,13 @@ impl Plan {
                     Some(ResetPolicy::Latest) => high,
                 };
                 let (topic, partition) = place;
-                tracing::warn!(topic, partition, offset = asked.0, next, "an offset is gone from the log; reading goes on elsewhere");
+                tracing::warn!(
+                    topic,
+                    partition,
+                    offset = asked.0,
+                    next,
+                    "an offset is gone from the log; reading goes on elsewhere"
+                );
                 count_expired(&topic);
                 split.seek(KafkaOffset(next));
                 Ok(split)
@@ -322,12 +334,17 @@ fn missing_topics(missing: &BTreeSet<&str>, admin: &Admin<'_>) -> Error {
         .iter()
         .map(|name| {
             let near = near_names(name, &all);
-            let hint = if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) };
+            let hint = if near.is_empty() {
+                String::new()
+            } else {
+                format!(" (did you mean {}?)", near.join(" or "))
+            };
             format!("`{name}`{hint}")
         })
         .collect();
     let text = format!("no such topic, or no right to see it: {}", parts.join(", "));
-    Error::new(ErrorKind::NotFound, text).with_context("topic", missing.iter().copied().collect::<Vec<_>>().join(","))
+    Error::new(ErrorKind::NotFound, text)
+        .with_context("topic", missing.iter().copied().collect::<Vec<_>>().join(","))
 }
 
 fn near_names(name: &str, all: &[String]) -> Vec<String> {

@@ -283,7 +283,10 @@ mod tests {
         handover.commit([(("t".to_owned(), 0), 5)]);
         handover.commit([(("t".to_owned(), 0), 9), (("t".to_owned(), 1), 1)]);
         let commit = handover.take_orders().commit;
-        assert_eq!(commit.into_iter().collect::<Vec<_>>(), [(("t".to_owned(), 0), 9), (("t".to_owned(), 1), 1)]);
+        assert_eq!(
+            commit.into_iter().collect::<Vec<_>>(),
+            [(("t".to_owned(), 0), 9), (("t".to_owned(), 1), 1)]
+        );
         assert!(handover.take_orders().commit.is_empty());
     }
 }

@@ -82,7 +82,13 @@ impl Health {
         self.judge_at(code, text, place, Instant::now())
     }
 
-    fn judge_at(&mut self, code: Code, text: &str, place: Option<&(String, i32)>, now: Instant) -> Result<()> {
+    fn judge_at(
+        &mut self,
+        code: Code,
+        text: &str,
+        place: Option<&(String, i32)>,
+        now: Instant,
+    ) -> Result<()> {
         let error = match code {
             Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL => {
                 // A broker that is just starting refuses what it accepts a little later.
@@ -94,7 +100,7 @@ impl Health {
             }
             code if is_passing(code) => {
                 if !self.outage.is_on(now) {
-                    tracing::warn!("brokers cannot be reached; waiting for them: {text}");
+                    tracing::warn!("the brokers do not serve at the moment; waiting for them: {text}");
                 }
                 self.outage.note(now);
                 return Ok(());
@@ -102,7 +108,9 @@ impl Health {
             code => from_code(code, text),
         };
         Err(match place {
-            Some((topic, partition)) => error.with_context("topic", topic).with_context("partition", partition),
+            Some((topic, partition)) => {
+                error.with_context("topic", topic).with_context("partition", partition)
+            }
             None => error,
         })
     }
@@ -110,7 +118,9 @@ impl Health {
     /// Offsets could not be committed to the group. Told once, counted elsewhere.
     pub(crate) fn commit_failed(&mut self, text: &str) {
         if !std::mem::replace(&mut self.warned_commits, true) {
-            tracing::warn!("offsets cannot be committed to the group; the checkpoint is not touched by that: {text}");
+            tracing::warn!(
+                "offsets cannot be committed to the group; the checkpoint is not touched by that: {text}"
+            );
         }
     }
 
@@ -196,8 +206,7 @@ mod tests {
     #[test]
     fn what_waiting_does_not_cure_names_its_place() {
         let place = ("orders".to_owned(), 3);
-        let error =
-            health().judge(Code::TopicAuthorizationFailed, "no", Some(&place)).unwrap_err();
+        let error = health().judge(Code::TopicAuthorizationFailed, "no", Some(&place)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
         assert_eq!(error.context_value("topic"), Some("orders"));
         assert_eq!(error.context_value("partition"), Some("3"));

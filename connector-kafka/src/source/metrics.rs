@@ -1,11 +1,7 @@
 //! What the source counts, by the `metrics` facade. Touched per batch, never per record.
 
-use std::sync::atomic::Ordering;
-
 use connector_core::BadRecordPolicy;
 use metrics::{Counter, Gauge};
-
-use crate::client::CommitCounts;
 
 /// Counter: records taken from Kafka, whatever became of them.
 pub const RECORDS: &str = "connector_kafka_source_records_total";
@@ -34,9 +30,8 @@ pub(crate) struct SourceMetrics {
     pub(crate) tombstones: Counter,
     pub(crate) bad_records: Counter,
     pub(crate) prefetch_bytes: Gauge,
-    commits_done: Counter,
-    commits_failed: Counter,
-    told: (u64, u64),
+    pub(crate) commits_done: Counter,
+    pub(crate) commits_failed: Counter,
 }
 
 impl SourceMetrics {
@@ -50,16 +45,7 @@ impl SourceMetrics {
             prefetch_bytes: metrics::gauge!(PREFETCH_BYTES),
             commits_done: metrics::counter!(COMMITS, "result" => "done"),
             commits_failed: metrics::counter!(COMMITS, "result" => "failed"),
-            told: (0, 0),
         }
-    }
-
-    /// Passes on what was counted where no handle is.
-    pub(crate) fn commits(&mut self, counts: &CommitCounts) {
-        let (done, failed) = (counts.done.load(Ordering::Relaxed), counts.failed.load(Ordering::Relaxed));
-        self.commits_done.increment(done - self.told.0);
-        self.commits_failed.increment(failed - self.told.1);
-        self.told = (done, failed);
     }
 }
 

@@ -73,7 +73,8 @@ impl Inner {
             return Ok(splits);
         }
         let (settings, plan) = (self.admin.clone(), Arc::clone(&self.plan));
-        off_runtime("kafka.open", move |cancelled| plan.placed(&Admin::new(&settings, cancelled)?, splits)).await
+        off_runtime("kafka.open", move |cancelled| plan.placed(&Admin::new(&settings, cancelled)?, splits))
+            .await
     }
 }
 

@@ -8,8 +8,8 @@ use std::{
 };
 
 use connector_core::{
-    BadRecord, BadRecordPolicy, ChangeBatch, Error, ErrorKind, Result, SchemaChange, SourceEvent, SplitId, TableId,
-    arrow::array::RecordBatch,
+    BadRecord, BadRecordPolicy, ChangeBatch, Error, ErrorKind, Result, SchemaChange, SourceEvent, SplitId,
+    TableId, arrow::array::RecordBatch,
 };
 use metrics::Gauge;
 
@@ -337,7 +337,8 @@ impl Parts {
                     value: Some(value.to_vec()),
                     reason: error.to_string(),
                 };
-                part.dead_bytes += value.len() + record.key().map_or(0, <[u8]>::len) + dead.reason.len() + EVENT_BYTES;
+                part.dead_bytes +=
+                    value.len() + record.key().map_or(0, <[u8]>::len) + dead.reason.len() + EVENT_BYTES;
                 part.dead.push(dead);
             }
         }
@@ -366,12 +367,15 @@ impl Parts {
         self.building = 0;
         for part in &mut self.parts {
             if part.since.is_some() {
-                part.weight = part.dead_bytes + if part.decoder.len() > 0 { part.decoder.memory_size() } else { 0 };
+                part.weight =
+                    part.dead_bytes + if part.decoder.len() > 0 { part.decoder.memory_size() } else { 0 };
             }
             self.building += part.weight;
         }
         while self.building > self.shape.building_bytes {
-            let Some((at, _)) = self.parts.iter().enumerate().max_by_key(|(_, part)| part.weight) else { break };
+            let Some((at, _)) = self.parts.iter().enumerate().max_by_key(|(_, part)| part.weight) else {
+                break;
+            };
             self.hand_over(at)?;
         }
         self.note_prefetch();
@@ -447,8 +451,10 @@ impl Parts {
         let part = &self.parts[at];
         let split = || part.id.clone();
         if announce {
-            let change =
-                SchemaChange::CreateTable { table: part.table.clone(), schema: shape.format.table_schema().clone() };
+            let change = SchemaChange::CreateTable {
+                table: part.table.clone(),
+                schema: shape.format.table_schema().clone(),
+            };
             self.push(part, SourceEvent::Schema { split: split(), change, next: None }, 0);
         }
         if !dead.is_empty() {
@@ -461,7 +467,11 @@ impl Parts {
         if let Some(batch) = batch {
             let rows = ChangeBatch::append(batch);
             let bytes = rows.memory_size();
-            self.push(part, SourceEvent::Batch { split: split(), table: part.table.clone(), rows, next }, bytes);
+            self.push(
+                part,
+                SourceEvent::Batch { split: split(), table: part.table.clone(), rows, next },
+                bytes,
+            );
         }
         self.metrics.records.increment(counted.records);
         self.metrics.bytes.increment(counted.bytes);

@@ -1,13 +1,10 @@
 //! [`KafkaReader`]: what a program pulls events from.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use connector_core::{Boundedness, Error, ErrorKind, Result, SourceEvent, SourceReader, Split, SplitId, async_trait};
+use connector_core::{
+    Boundedness, Error, ErrorKind, Result, SourceEvent, SourceReader, Split, SplitId, async_trait,
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -70,10 +67,17 @@ impl KafkaReader {
                 .with_source(e)
         })?;
         // From here on dropping the reader, also half opened, ends the thread.
-        let mut reader =
-            Self { source, splits: BTreeMap::new(), handover, next_token: 1, ended: Some(ended), closed: false };
+        let mut reader = Self {
+            source,
+            splits: BTreeMap::new(),
+            handover,
+            next_token: 1,
+            ended: Some(ended),
+            closed: false,
+        };
         start.await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Unexpected, "the reading thread ended at once").with_operation("kafka.open"))
+            Err(Error::new(ErrorKind::Unexpected, "the reading thread ended at once")
+                .with_operation("kafka.open"))
         })?;
         reader.take_in(splits);
         Ok(reader)

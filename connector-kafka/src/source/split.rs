@@ -89,7 +89,10 @@ mod tests {
     fn the_serialized_form_is_that_of_version_1() {
         let golden = include_str!("../../tests/golden/split-v1.json");
         let splits: Vec<KafkaSplit> = serde_json::from_str(golden).unwrap();
-        let end = KafkaSplit { stop: Some(KafkaOffset(100)), ..KafkaSplit::new("orders.eu-west", 12).starting_at(7) };
+        let end = KafkaSplit {
+            stop: Some(KafkaOffset(100)),
+            ..KafkaSplit::new("orders.eu-west", 12).starting_at(7)
+        };
         assert_eq!(splits, [KafkaSplit::new("orders", 3).starting_at(42), end, KafkaSplit::new("new", 0)]);
         assert_eq!(serde_json::to_string_pretty(&splits).unwrap(), golden.trim_end());
         assert_eq!(KafkaSplit::FORMAT_VERSION, 1);

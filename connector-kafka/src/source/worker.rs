@@ -11,16 +11,16 @@ use std::{
 use connector_core::{Error, ErrorKind, Result};
 use rdkafka::{
     Offset, TopicPartitionList,
-    consumer::{BaseConsumer, CommitMode, Consumer},
+    consumer::{BaseConsumer, Consumer},
     error::{KafkaError, KafkaResult},
     types::RDKafkaErrorCode as Code,
 };
 use tokio::sync::oneshot;
 
 use super::{
-    batch_poll::{BatchQueue, Failure, Item, Messages, abandon},
-    health::Health,
+    batch_poll::{BatchQueue, CommitQueue, Failure, Item, Messages, abandon},
     handover::{Assigned, Ending, Handover, Orders},
+    health::Health,
     metrics::count_expired,
     parts::{Part, Parts, Shape},
 };
@@ -32,8 +32,8 @@ use crate::{
 
 /// Most records taken in one round.
 const ROUND_RECORDS: usize = 1024;
-/// Bytes of values that a round is meant to take; large records make it shorter.
-const ROUND_BYTES: u64 = 1 << 20;
+/// Bytes of values that a round is meant to take at most; large records make it shorter.
+const ROUND_BYTES: usize = 1 << 20;
 /// Longest wait for a record: how late an order may be noticed.
 const IDLE: Duration = Duration::from_millis(25);
 /// How often the client's logs and errors are served while records flow.
@@ -79,7 +79,8 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
             return;
         }
     };
-    let Some(queue) = BatchQueue::new(&consumer, ROUND_RECORDS) else {
+    let queues = BatchQueue::new(&consumer, ROUND_RECORDS).zip(CommitQueue::new(&consumer));
+    let Some((queue, commits)) = queues else {
         drop(started.send(Err(Error::new(ErrorKind::Unexpected, "librdkafka gives no queue"))));
         handover.finish(None);
         return;
@@ -98,7 +99,8 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         health,
         settings: &settings,
         given_up: HashSet::new(),
-        commits_sent: 0,
+        commits,
+        unanswered: 0,
         average: 0,
         served: Instant::now(),
         advanced: Instant::now(),
@@ -110,7 +112,7 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         drop(worker.parts.hand_over_all());
     }
     handover.finish(result.err().map(|e| e.with_operation("kafka.fetch")));
-    let unanswered = worker.commits_sent > consumer.context().commits().total();
+    let unanswered = worker.unanswered > 0;
     drop(worker);
     drop(guard);
     // The consumer goes last: letting go of it takes librdkafka a moment, and nobody waits for that.
@@ -128,9 +130,11 @@ struct Worker<'c> {
     settings: &'c WorkerSettings,
     /// Partitions that were assigned once and are not now.
     given_up: HashSet<(String, i32)>,
-    commits_sent: u64,
+    commits: CommitQueue<'c, Context>,
+    /// Commits whose results have not come yet.
+    unanswered: u32,
     /// Bytes of an average record, for the length of a round.
-    average: u64,
+    average: usize,
     served: Instant,
     advanced: Instant,
     advanced_bounded: Instant,
@@ -224,28 +228,44 @@ impl Worker<'_> {
                 tracing::debug!(topic, partition, offset, error = %e, "an offset cannot be committed");
             }
         }
-        match self.consumer.commit(&list, CommitMode::Async) {
-            Ok(()) => self.commits_sent += 1,
-            Err(e) => self.health.commit_failed(&e.to_string()),
+        match self.commits.commit(&list) {
+            Ok(()) => self.unanswered += 1,
+            Err(e) => self.note_commit(Err(e)),
+        }
+    }
+
+    fn note_commit(&mut self, result: Result<(), Code>) {
+        match result {
+            Ok(()) => self.parts.metrics.commits_done.increment(1),
+            Err(code) => {
+                self.parts.metrics.commits_failed.increment(1);
+                self.health.commit_failed(&code.to_string());
+            }
+        }
+    }
+
+    fn take_commit_results(&mut self, timeout: Duration) {
+        while self.unanswered > 0 {
+            let Some(result) = self.commits.result(timeout) else { return };
+            self.unanswered -= 1;
+            self.note_commit(result);
         }
     }
 
     /// Gives the commits that were sent last some time to arrive.
     fn settle_commits(&mut self) {
         let until = Instant::now() + COMMIT_WAIT;
-        while self.consumer.context().commits().total() < self.commits_sent && Instant::now() < until {
-            // Results of commits come to the context; anything else is of no interest any more.
-            drop(self.consumer.poll(IDLE));
+        while self.unanswered > 0 && Instant::now() < until {
+            self.take_commit_results(IDLE);
         }
-        self.parts.metrics.commits(self.consumer.context().commits());
     }
 
     // Records.
 
     /// Takes what is there, or waits a moment for something.
     fn round(&mut self, wait: Duration) -> Result<()> {
-        let room = ROUND_BYTES.checked_div(self.average).unwrap_or(ROUND_BYTES);
-        let room = usize::try_from(room).unwrap_or(ROUND_RECORDS);
+        let bytes = ROUND_BYTES.min(self.settings.shape.building_bytes / 4);
+        let room = bytes.checked_div(self.average).unwrap_or(ROUND_RECORDS);
         let mut messages = self.queue.poll(room);
         if messages.is_empty() {
             drop(messages);
@@ -300,14 +320,14 @@ impl Worker<'_> {
                 part.set_lag(end);
             }
         }
-        self.parts.metrics.commits(self.consumer.context().commits());
     }
 
     // Errors.
 
-    /// Serves the client's logs, errors and results of commits.
+    /// Serves the results of commits, and the client's logs and errors.
     fn serve_client(&mut self) -> Result<()> {
         self.served = Instant::now();
+        self.take_commit_results(Duration::ZERO);
         // Each call serves one thing; the bound keeps a flood of them from holding up the records.
         for _ in 0..16 {
             match self.consumer.poll(Duration::ZERO) {
@@ -333,17 +353,25 @@ impl Worker<'_> {
     fn trouble(&mut self, failure: Failure) -> Result<()> {
         let text = self.consumer.context().mask(&failure.text);
         let failure = Failure { text, ..failure };
-        if failure.text.starts_with("Offset commit failed") || failure.code == Code::GroupAuthorizationFailed {
+        if failure.text.starts_with("Offset commit failed") || failure.code == Code::GroupAuthorizationFailed
+        {
+            // Counted where its result is taken.
             self.health.commit_failed(&failure.text);
             return Ok(());
         }
         match (failure.code, &failure.partition) {
             (Code::NoError | Code::PartitionEOF, _) => Ok(()),
-            (Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation, Some((topic, partition))) => {
+            (
+                Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation,
+                Some((topic, partition)),
+            ) => {
                 let (topic, partition) = (topic.clone(), *partition);
                 self.expired(&topic, partition)
             }
-            (Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition, Some((topic, _))) => {
+            (
+                Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition,
+                Some((topic, _)),
+            ) => {
                 self.health.doubt_topic(topic);
                 Ok(())
             }
@@ -381,7 +409,13 @@ impl Worker<'_> {
             Some(ResetPolicy::Latest) => high,
         };
         count_expired(topic);
-        tracing::warn!(topic, partition, offset = asked, next, "an offset is gone from the log; reading goes on elsewhere");
+        tracing::warn!(
+            topic,
+            partition,
+            offset = asked,
+            next,
+            "an offset is gone from the log; reading goes on elsewhere"
+        );
         // After this error librdkafka has stopped the partition: it must be assigned anew.
         let mut list = TopicPartitionList::new();
         list.add_partition(topic, partition);
@@ -405,12 +439,17 @@ impl Worker<'_> {
 }
 
 /// Takes a round of records in. Errors between them go to `troubles`.
-fn take(parts: &mut Parts, messages: &Messages<'_>, average: &mut u64, troubles: &mut Vec<Failure>) -> Result<()> {
+fn take(
+    parts: &mut Parts,
+    messages: &Messages<'_>,
+    average: &mut usize,
+    troubles: &mut Vec<Failure>,
+) -> Result<()> {
     let now = Instant::now();
-    let (mut bytes, mut records) = (0u64, 0u64);
+    let (mut bytes, mut records) = (0, 0);
     let result = messages.iter().try_for_each(|item| match item {
         Item::Record(record) => {
-            bytes += record.value().map_or(0, <[u8]>::len) as u64;
+            bytes += record.value().map_or(0, <[u8]>::len);
             records += 1;
             parts.take(&record, now)
         }

@@ -66,7 +66,8 @@ async fn the_error_names_field_and_value() {
 #[tokio::test]
 async fn skipping_leaves_the_rows_and_moves_the_offset() {
     let (cluster, bad) = with_bad_records();
-    let source = cluster.source(&["orders"]).bad_record_policy(BadRecordPolicy::Skip).bounded().build().unwrap();
+    let source =
+        cluster.source(&["orders"]).bad_record_policy(BadRecordPolicy::Skip).bounded().build().unwrap();
     let mut reader = open_all(&source).await;
     let seen = drain(&mut reader).await;
     assert_eq!(seen.all(), [0, 1]);

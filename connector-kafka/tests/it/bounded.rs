@@ -33,8 +33,13 @@ async fn an_end_offset_is_read_itself_and_is_moved_into_the_log() {
     let cluster = Cluster::with_topic("orders", 2);
     cluster.write_rows("orders", 0, 0..50);
     cluster.write_rows("orders", 1, 50..55);
-    let source =
-        cluster.source(&["orders"]).startup_mode(StartupMode::Offset(3)).bounded().end_offset(9).build().unwrap();
+    let source = cluster
+        .source(&["orders"])
+        .startup_mode(StartupMode::Offset(3))
+        .bounded()
+        .end_offset(9)
+        .build()
+        .unwrap();
     let seen = drain(&mut open_all(&source).await).await;
     assert_eq!(seen.ids[&id("orders", 0)], (3..10).collect::<Vec<_>>());
     assert_eq!(seen.ids[&id("orders", 1)], (53..55).collect::<Vec<_>>());

@@ -13,10 +13,7 @@ use connector_core::{
         datatypes::{DataType, Field, Int64Type, Schema, SchemaRef},
     },
 };
-use connector_kafka::{
-    Json, KafkaOffset, KafkaReader, KafkaSource, KafkaSplit,
-    source::KafkaSourceBuilder,
-};
+use connector_kafka::{Json, KafkaOffset, KafkaReader, KafkaSource, KafkaSplit, source::KafkaSourceBuilder};
 use rdkafka::{
     ClientConfig,
     mocking::MockCluster,

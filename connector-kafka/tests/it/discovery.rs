@@ -79,7 +79,10 @@ async fn what_is_found_later_begins_at_its_first_record_and_joins_the_reader() {
     cluster.mock.create_topic("orders_2", 2, 1).unwrap();
     cluster.write_rows("orders_2", 1, 100..120);
     let found = source.discover(&[id("orders_1", 0)]).await.unwrap();
-    assert_eq!(found, [KafkaSplit::new("orders_2", 0).starting_at(0), KafkaSplit::new("orders_2", 1).starting_at(0)]);
+    assert_eq!(
+        found,
+        [KafkaSplit::new("orders_2", 0).starting_at(0), KafkaSplit::new("orders_2", 1).starting_at(0)]
+    );
     connector_core::SourceReader::add_splits(&mut reader, found).await.unwrap();
     let mut seen = Seen::default();
     pull_until(&mut reader, &mut seen, |seen| seen.rows() == 20).await;

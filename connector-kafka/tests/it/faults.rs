@@ -38,7 +38,10 @@ async fn a_wrong_address_is_told_within_the_time_out() {
         let error = error.unwrap();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(error.is_transient(), "{error}");
-        assert!(error.message().contains("bootstrap_servers") && error.message().contains("refused"), "{error}");
+        assert!(
+            error.message().contains("bootstrap_servers") && error.message().contains("refused"),
+            "{error}"
+        );
         assert_eq!(error.context_value("timeout"), Some("1.5s"));
     }
     // Three calls of 1.5 s each, and far less than the client's own time-outs.
@@ -122,7 +125,9 @@ async fn a_fetch_that_is_forbidden_ends_the_read_and_names_the_partition() {
     let cluster = Cluster::with_topic("orders", 1);
     let source = cluster.source(&["orders"]).startup_mode(StartupMode::Earliest).build().unwrap();
     let mut reader = open_all(&source).await;
-    cluster.mock.request_errors(RDKafkaApiKey::Fetch, &[Err::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 3]);
+    cluster
+        .mock
+        .request_errors(RDKafkaApiKey::Fetch, &[Err::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED; 3]);
     let error = tokio::time::timeout(PATIENCE, reader.next()).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     assert_eq!(error.operation(), "kafka.fetch");
@@ -146,7 +151,9 @@ async fn an_offset_that_is_lost_while_reading_is_an_error_unless_the_user_said_w
         if reset.is_none() {
             let error = tokio::time::timeout(PATIENCE, reader.next()).await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CheckpointInvalid, "{error}");
-            for (key, value) in [("topic", "orders"), ("partition", "0"), ("offset", "10"), ("available", "0..10")] {
+            for (key, value) in
+                [("topic", "orders"), ("partition", "0"), ("offset", "10"), ("available", "0..10")]
+            {
                 assert_eq!(error.context_value(key), Some(value), "{error}");
             }
         } else {

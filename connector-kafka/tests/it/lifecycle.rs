@@ -42,7 +42,8 @@ async fn reading(source: &KafkaSource, rows: usize) -> KafkaReader {
 async fn only_what_was_acknowledged_is_committed() {
     let cluster = Cluster::with_topic("orders", 1);
     cluster.write_rows("orders", 0, 0..10);
-    let source = cluster.source(&["orders"]).group_id("g").startup_mode(StartupMode::Earliest).build().unwrap();
+    let source =
+        cluster.source(&["orders"]).group_id("g").startup_mode(StartupMode::Earliest).build().unwrap();
     let mut reader = reading(&source, 10).await;
     let splits = reader.splits();
     reader.close().await.unwrap();
@@ -60,10 +61,14 @@ async fn only_what_was_acknowledged_is_committed() {
     reader.close().await.unwrap();
     assert_eq!(committed(&cluster, "g"), Offset::Offset(7));
 
+    // While reading goes on.
     let mut reader = source.open(splits.clone()).await.unwrap();
     reader.acknowledge(&splits).await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    while committed(&cluster, "g") != Offset::Offset(10) {
+        assert!(Instant::now() < until, "{:?}", committed(&cluster, "g"));
+    }
     reader.close().await.unwrap();
-    assert_eq!(committed(&cluster, "g"), Offset::Offset(10));
 }
 
 #[tokio::test]
@@ -72,7 +77,8 @@ async fn a_commit_that_fails_hurts_nobody() {
     cluster.write_rows("orders", 0, 0..10);
     let source = cluster.source(&["orders"]).startup_mode(StartupMode::Earliest).build().unwrap();
     let mut reader = reading(&source, 10).await;
-    let errors = [Err::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED, Err::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID];
+    let errors =
+        [Err::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED, Err::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID];
     cluster.mock.request_errors(RDKafkaApiKey::OffsetCommit, &errors);
     for _ in errors {
         reader.acknowledge(&reader.splits()).await.unwrap();
@@ -111,6 +117,22 @@ async fn closing_keeps_its_deadline_while_no_broker_answers() {
     assert!(begin.elapsed() < DEADLINE + Duration::from_secs(1), "{:?}", begin.elapsed());
 }
 
+#[tokio::test]
+async fn closing_keeps_its_deadline_while_a_broker_hangs() {
+    let cluster = Cluster::with_topic("orders", 1);
+    cluster.write_rows("orders", 0, 0..10);
+    let mock = cluster.into_mock();
+    let source =
+        source(&mock.bootstrap_servers(), &["orders"]).startup_mode(StartupMode::Earliest).build().unwrap();
+    let mut reader = reading(&source, 10).await;
+    // Requests are taken and not answered.
+    mock.broker_round_trip_time(-1, Duration::from_secs(120)).unwrap();
+    reader.acknowledge(&reader.splits()).await.unwrap();
+    let begin = Instant::now();
+    reader.close().await.unwrap();
+    assert!(begin.elapsed() < DEADLINE + Duration::from_secs(1), "{:?}", begin.elapsed());
+}
+
 /// Names of the threads of this process, those of librdkafka's clients included and the runtime's not.
 fn threads() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
@@ -129,7 +151,8 @@ fn no_thread_is_left() {
             .env("CONNECTOR_KAFKA_COUNT_THREADS", "1")
             .output()
             .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && text.contains("1 passed"), "{text}");
         return;
     }
@@ -138,8 +161,11 @@ fn no_thread_is_left() {
     let mock = cluster.into_mock();
     let address = mock.bootstrap_servers();
     let before = threads().len();
-    for (how, broker_is_up) in [("close", true), ("drop", true), ("drop", false), ("runtime", true), ("runtime", false)] {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for (how, broker_is_up) in
+        [("close", true), ("drop", true), ("drop", false), ("runtime", true), ("runtime", false)]
+    {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let source = source(&address, &["orders"]).startup_mode(StartupMode::Earliest).build().unwrap();
         let mut reader = runtime.block_on(reading(&source, 10));
         assert!(threads().iter().any(|name| name == "kafka-reader"), "{:?}", threads());
@@ -155,7 +181,11 @@ fn no_thread_is_left() {
                 let waiting = async { tokio::time::timeout(Duration::from_millis(50), reader.next()).await };
                 assert!(runtime.block_on(waiting).is_err());
                 drop(runtime);
-                assert!(begin.elapsed() < Duration::from_secs(1), "{how}: dropping the runtime took {:?}", begin.elapsed());
+                assert!(
+                    begin.elapsed() < Duration::from_secs(1),
+                    "{how}: dropping the runtime took {:?}",
+                    begin.elapsed()
+                );
                 let begin = Instant::now();
                 drop(reader);
                 assert!(begin.elapsed() < Duration::from_millis(500), "{how}: {:?}", begin.elapsed());
@@ -168,7 +198,11 @@ fn no_thread_is_left() {
             std::thread::park_timeout(Duration::from_millis(20));
         }
         assert!(threads().len() <= before, "{how}, {broker_is_up}: {:?}", threads());
-        assert!(begin.elapsed() < DEADLINE + Duration::from_secs(1), "{how}, {broker_is_up}: {:?}", begin.elapsed());
+        assert!(
+            begin.elapsed() < DEADLINE + Duration::from_secs(1),
+            "{how}, {broker_is_up}: {:?}",
+            begin.elapsed()
+        );
         mock.broker_up(-1).unwrap();
     }
 }

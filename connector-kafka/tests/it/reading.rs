@@ -24,8 +24,11 @@ async fn a_table_is_announced_with_its_columns_and_again_after_a_restart() {
         split.end_before(&KafkaOffset(10));
         let mut reader = source.open(vec![split]).await.unwrap();
         let event = next(&mut reader).await.unwrap().unwrap();
-        let SourceEvent::Schema { change: SchemaChange::CreateTable { table: named, schema }, next: None, .. } =
-            event
+        let SourceEvent::Schema {
+            change: SchemaChange::CreateTable { table: named, schema },
+            next: None,
+            ..
+        } = event
         else {
             panic!("{event:?}")
         };
@@ -161,21 +164,23 @@ async fn a_split_that_is_given_up_stops_where_its_events_ended() {
     let cluster = Cluster::with_topic("orders", 2);
     cluster.write_rows("orders", 0, 0..1000);
     cluster.write_rows("orders", 1, 1000..2000);
-    let source = cluster
-        .source(&["orders"])
-        .startup_mode(StartupMode::Earliest)
-        .max_batch_rows(50)
-        .build()
-        .unwrap();
+    let source =
+        cluster.source(&["orders"]).startup_mode(StartupMode::Earliest).max_batch_rows(50).build().unwrap();
     let mut reader = open_all(&source).await;
     let mut seen = Seen::default();
-    pull_until(&mut reader, &mut seen, |seen| seen.ids.get(&id("orders", 0)).is_some_and(|ids| ids.len() >= 100)).await;
+    pull_until(&mut reader, &mut seen, |seen| {
+        seen.ids.get(&id("orders", 0)).is_some_and(|ids| ids.len() >= 100)
+    })
+    .await;
     let given = reader.remove_splits(&[id("orders", 0), id("nowhere", 0)]).await.unwrap();
     assert_eq!(given.len(), 1);
     assert_eq!(given[0].offset().copied(), seen.next.get(&id("orders", 0)).copied());
     assert_eq!(reader.splits().len(), 1);
     let before = seen.ids[&id("orders", 0)].len();
-    pull_until(&mut reader, &mut seen, |seen| seen.ids.get(&id("orders", 1)).is_some_and(|ids| ids.len() == 1000)).await;
+    pull_until(&mut reader, &mut seen, |seen| {
+        seen.ids.get(&id("orders", 1)).is_some_and(|ids| ids.len() == 1000)
+    })
+    .await;
     assert_eq!(seen.ids[&id("orders", 0)].len(), before, "rows of a split that was given up");
     // It comes back where it left, and goes on.
     reader.add_splits(given).await.unwrap();

@@ -74,10 +74,10 @@ async fn a_split_without_an_offset_is_looked_up_when_it_is_opened() {
     cluster.write_rows("orders", 0, 0..50);
     let source = cluster.source(&["orders"]).startup_mode(StartupMode::Offset(45)).bounded().build().unwrap();
     let mut reader = source.open(vec![KafkaSplit::new("orders", 0)]).await.unwrap();
-    assert_eq!(reader.splits(), [KafkaSplit {
-        stop: Some(KafkaOffset(50)),
-        ..KafkaSplit::new("orders", 0).starting_at(45)
-    }]);
+    assert_eq!(
+        reader.splits(),
+        [KafkaSplit { stop: Some(KafkaOffset(50)), ..KafkaSplit::new("orders", 0).starting_at(45) }]
+    );
     assert_eq!(drain(&mut reader).await.all(), (45..50).collect::<Vec<_>>());
 }
 

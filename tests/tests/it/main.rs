@@ -1,7 +1,12 @@
 //! Tests against real servers, in one binary. `docs/testing.md` tells how to run them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod bad_input;
 mod clickhouse;
+mod crashes;
 mod kafka;
+mod kafka_to_clickhouse;
+mod outages;
 mod owned;
 mod proxy;
+mod refusals;

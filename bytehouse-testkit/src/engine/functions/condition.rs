@@ -147,7 +147,7 @@ fn membership<'a>(name: &'a str, args: &'a [Evaluated], scope: &Scope<'_>) -> Re
 
 /// `if(c, a, b)` and `multiIf(c1, a1, c2, a2, …, b)`.
 fn choice<'a>(name: &str, args: &'a [Evaluated], scope: &'a Scope<'_>) -> Result<Plan<'a>> {
-    if args.len() < 3 || args.len() % 2 == 0 || (name == "if" && args.len() != 3) {
+    if args.len() < 3 || args.len().is_multiple_of(2) || (name == "if" && args.len() != 3) {
         return Err(exception!(WRONG_ARGUMENT_COUNT, "Invalid number of arguments for function {name}"));
     }
     let zone = &scope.context.zone;

@@ -16,10 +16,13 @@ use super::{
 };
 use crate::exception::{Result, exception};
 
+/// Makes a row's result of its arguments.
+type Run<'a> = Box<dyn Fn(&[Value]) -> Result<Value> + 'a>;
+
 /// What a function does once its arguments' types are known.
 struct Plan<'a> {
     ty: ChType,
-    run: Box<dyn Fn(&[Value]) -> Result<Value> + 'a>,
+    run: Run<'a>,
     /// Gets nulls too; without, one null among the arguments makes the result null.
     sees_nulls: bool,
 }
@@ -168,11 +171,11 @@ fn align(name: &str, args: &[Evaluated], scope: &Scope<'_>) -> Result<Vec<Evalua
         let target = super::value::plain(&args[other].ty).clone();
         let text = matches!(super::value::plain(&args[i].ty), ChType::String);
         let foreign = !matches!(target, ChType::String | ChType::FixedString(_) | ChType::Nothing);
-        if let (true, true, Some(value)) = (text, foreign, args[i].const_value()) {
-            if !value.is_null() {
-                let value = convert(value, &ChType::String, &target, &scope.context.zone)?;
-                args[i] = Evaluated::constant(value, target);
-            }
+        if let (true, true, Some(value)) = (text, foreign, args[i].const_value())
+            && !value.is_null()
+        {
+            let value = convert(value, &ChType::String, &target, &scope.context.zone)?;
+            args[i] = Evaluated::constant(value, target);
         }
     }
     Ok(args)
@@ -205,7 +208,7 @@ fn build<'a>(name: &'a str, args: &'a [Evaluated], scope: &'a Scope<'_>) -> Resu
             })
         }
         "map" => {
-            if args.len() % 2 != 0 {
+            if !args.len().is_multiple_of(2) {
                 return Err(exception!(
                     WRONG_ARGUMENT_COUNT,
                     "Function map requires even number of arguments"

@@ -47,7 +47,7 @@ pub(super) fn plan<'a>(
         "hex" => Plan::new(ChType::String, |row| {
             Ok(Value::text(bytes(&row[0])?.iter().map(|byte| format!("{byte:02X}")).collect::<String>()))
         }),
-        "substring" => Plan::new(ChType::String, |row| substring(row)),
+        "substring" => Plan::new(ChType::String, substring),
         "startsWith" => {
             Plan::new(ChType::UInt8, move |row| flag(bytes(&row[0])?.starts_with(bytes(&row[1])?)))
         }

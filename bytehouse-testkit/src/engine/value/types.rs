@@ -33,10 +33,10 @@ fn number(text: &str) -> Result<(Value, ChType)> {
         let value = u64::from_str_radix(digits, 16).map_err(|_| unreadable())?;
         return Ok((Value::int(value), integer_type(i256::from_i128(i128::from(value)))));
     }
-    if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
-        if let Some(value) = i256::from_string(text) {
-            return Ok((Value::Int(value), integer_type(value)));
-        }
+    if text.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+        && let Some(value) = i256::from_string(text)
+    {
+        return Ok((Value::Int(value), integer_type(value)));
     }
     let value: f64 = text.parse().map_err(|_| unreadable())?;
     Ok((Value::Float(value), ChType::Float64))

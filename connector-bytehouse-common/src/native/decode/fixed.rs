@@ -6,15 +6,16 @@ use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
         array::{
-            ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray, StringBuilder,
+            ArrayRef, ArrowPrimitiveType, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray,
+            StringBuilder,
         },
         buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer},
         datatypes::{
             ArrowNativeType, DataType, Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
             Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
             Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-            TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-            UInt64Type, i256,
+            TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+            UInt32Type, UInt64Type, i256,
         },
     },
 };
@@ -77,7 +78,8 @@ impl Column {
         S: ByteSource,
     {
         input.charge_values(self.rows, size_of::<A::Native>())?;
-        let values: Vec<A::Native> = self.wire.typed_data::<W>().iter().map(|value| convert(*value)).collect();
+        let values: Vec<A::Native> =
+            self.wire.typed_data::<W>().iter().map(|value| convert(*value)).collect();
         Ok(Arc::new(PrimitiveArray::<A>::new(values.into(), self.nulls).with_data_type(self.data_type)))
     }
 
@@ -119,13 +121,19 @@ impl Column {
                 _ => self.same::<Decimal256Type>(),
             },
             ChType::Uuid => {
-                let wire: Vec<u8> = self.wire.as_chunks().0.iter().flat_map(|uuid| uuid_bytes(*uuid)).collect();
+                let wire: Vec<u8> =
+                    self.wire.as_chunks().0.iter().flat_map(|uuid| uuid_bytes(*uuid)).collect();
                 Column { wire: wire.into(), ..self }.bytes(16)?
             }
             ChType::IPv6 => self.bytes(16)?,
             ChType::Int256 | ChType::UInt256 => self.bytes(32)?,
             ChType::FixedString(width) => self.bytes(i32::try_from(*width).unwrap_or(i32::MAX))?,
-            _ => return Err(Error::new(ErrorKind::Unsupported, format!("columns of type {ty} cannot be read here"))),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("columns of type {ty} cannot be read here"),
+                ));
+            }
         })
     }
 
@@ -161,7 +169,12 @@ impl Column {
     }
 
     /// 64-bit ticks, multiplied to the unit of the Arrow type.
-    fn ticks<S: ByteSource>(&self, input: &mut Input<'_, S>, digits: u8, reason: &str) -> Result<ScalarBuffer<i64>> {
+    fn ticks<S: ByteSource>(
+        &self,
+        input: &mut Input<'_, S>,
+        digits: u8,
+        reason: &str,
+    ) -> Result<ScalarBuffer<i64>> {
         let of_unit: u32 = match unit(digits) {
             TimeUnit::Second => 0,
             TimeUnit::Millisecond => 3,
@@ -188,9 +201,9 @@ impl Column {
         let ticks = self.ticks(input, digits, "the time is outside of what Arrow's nanoseconds hold")?;
         let (nulls, data_type) = (self.nulls, self.data_type);
         Ok(match unit(digits) {
-            TimeUnit::Second => Arc::new(
-                PrimitiveArray::<TimestampSecondType>::new(ticks, nulls).with_data_type(data_type),
-            ),
+            TimeUnit::Second => {
+                Arc::new(PrimitiveArray::<TimestampSecondType>::new(ticks, nulls).with_data_type(data_type))
+            }
             TimeUnit::Millisecond => Arc::new(
                 PrimitiveArray::<TimestampMillisecondType>::new(ticks, nulls).with_data_type(data_type),
             ),
@@ -208,7 +221,8 @@ impl Column {
         const REASON: &str = "it is not a time of day";
         if self.wire.len() == 4 * self.rows {
             input.charge_values(self.rows, 8)?;
-            let wide: Vec<i64> = self.wire.typed_data::<i32>().iter().map(|second| i64::from(*second)).collect();
+            let wide: Vec<i64> =
+                self.wire.typed_data::<i32>().iter().map(|second| i64::from(*second)).collect();
             self.wire = Buffer::from_vec(wide);
         }
         let ticks = self.ticks(input, digits, REASON)?;
@@ -230,7 +244,9 @@ impl Column {
                 // They fit: a day has 86,400,000 milliseconds.
                 let ticks: Vec<i32> = ticks.iter().map(|tick| i32::try_from(*tick).unwrap_or(0)).collect();
                 match coarse {
-                    TimeUnit::Second => Arc::new(PrimitiveArray::<Time32SecondType>::new(ticks.into(), nulls)),
+                    TimeUnit::Second => {
+                        Arc::new(PrimitiveArray::<Time32SecondType>::new(ticks.into(), nulls))
+                    }
                     _ => Arc::new(PrimitiveArray::<Time32MillisecondType>::new(ticks.into(), nulls)),
                 }
             }

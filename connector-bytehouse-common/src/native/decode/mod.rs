@@ -83,7 +83,8 @@ async fn read<S: ByteSource>(input: &mut Input<'_, S>) -> Result<Block> {
         let type_text = read_string(input.source, MAX_TEXT).await?;
         input.charge(name.len() + type_text.len())?;
         let column = ColumnDef::parse(name, type_text)?;
-        let in_column = |e: Error| e.with_context("column", &column.name).with_context("type", column.type_text());
+        let in_column =
+            |e: Error| e.with_context("column", &column.name).with_context("type", column.type_text());
         let field = column_field(&column, input.options.strings_as_binary).map_err(in_column)?;
         // A column without rows has no bytes at all.
         if rows > 0 {
@@ -101,7 +102,8 @@ async fn read<S: ByteSource>(input: &mut Input<'_, S>) -> Result<Block> {
 
 fn count(announced: u64, max: usize, what: &str) -> Result<usize> {
     usize::try_from(announced).ok().filter(|count| *count <= max).ok_or_else(|| {
-        let message = format!("the server announces a block of {announced} {what}, at most {max} are allowed");
+        let message =
+            format!("the server announces a block of {announced} {what}, at most {max} are allowed");
         Error::new(ErrorKind::Unexpected, message)
     })
 }
@@ -129,8 +131,11 @@ async fn read_prefix<S: ByteSource>(input: &mut Input<'_, S>, ty: &ChType) -> Re
                 }
             }
             ChType::Object => {
-                if read_u8(input.source).await? != 1 {
-                    let message = "columns of type Object('json') can only be read where the server sends them as text";
+                let kind = read_u8(input.source).await?;
+                if kind != 1 {
+                    let message = format!(
+                        "Object('json') in form {kind} cannot be read, only where it is sent as text"
+                    );
                     return Err(Error::new(ErrorKind::Unsupported, message));
                 }
             }

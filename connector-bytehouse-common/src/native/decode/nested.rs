@@ -36,7 +36,9 @@ async fn read_offsets<S: ByteSource>(input: &mut Input<'_, S>, rows: usize) -> R
     for end in ends.typed_data::<u64>() {
         match i32::try_from(*end) {
             Ok(end) if end >= last => last = end,
-            _ => return Err(nonsense(format!("an array ends at element {end}, the one before it at {last}"))),
+            _ => {
+                return Err(nonsense(format!("an array ends at element {end}, the one before it at {last}")));
+            }
         }
         offsets.push(last);
     }

@@ -31,7 +31,10 @@ pub(super) async fn read_strings<S: ByteSource>(
             texts.take_split(input).await?;
         }
         if i32::try_from(texts.data.len()).is_err() {
-            return Err(Error::new(ErrorKind::Unexpected, "the server sent more than 2 GiB of text in one column"));
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                "the server sent more than 2 GiB of text in one column",
+            ));
         }
     }
     texts.finish(input, nulls, binary)
@@ -58,7 +61,8 @@ impl Texts {
         let mut rest = bytes;
         while self.offsets.len() <= rows {
             let Some((length, behind)) = split_length(rest) else { break };
-            let Some((text, behind)) = usize::try_from(length).ok().and_then(|n| behind.split_at_checked(n)) else {
+            let Some((text, behind)) = usize::try_from(length).ok().and_then(|n| behind.split_at_checked(n))
+            else {
                 break;
             };
             self.push(text);
@@ -103,11 +107,14 @@ impl Texts {
             Err(error) => {
                 // Also finds a text that ends within a character which the next text goes on with.
                 let is_text = |range: &[i32]| {
-                    let range = usize::try_from(range[0]).unwrap_or(0)..usize::try_from(range[1]).unwrap_or(0);
+                    let range =
+                        usize::try_from(range[0]).unwrap_or(0)..usize::try_from(range[1]).unwrap_or(0);
                     data.get(range).is_some_and(|text| std::str::from_utf8(text).is_ok())
                 };
                 let row = offsets.windows(2).position(|range| !is_text(range)).unwrap_or(0);
-                Err(input.bad_value(row, "the text is not UTF-8; read the column as binary").with_source(error))
+                Err(input
+                    .bad_value(row, "the text is not UTF-8; read the column as binary")
+                    .with_source(error))
             }
         }
     }

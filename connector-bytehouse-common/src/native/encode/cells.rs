@@ -38,7 +38,11 @@ impl Fault {
     }
 
     /// Turns the index of an inner array into that of the array around it, and says which part was meant.
-    pub(super) fn outward(self, index: impl FnOnce(usize) -> usize, part: impl FnOnce(usize) -> String) -> Self {
+    pub(super) fn outward(
+        self,
+        index: impl FnOnce(usize) -> usize,
+        part: impl FnOnce(usize) -> String,
+    ) -> Self {
         match self {
             Self::Bad(mut bad) => {
                 bad.reason = format!("{} ({})", bad.reason, part(bad.index));
@@ -52,7 +56,9 @@ impl Fault {
 
 impl From<ArrowError> for Fault {
     fn from(error: ArrowError) -> Self {
-        Self::Other(Error::new(ErrorKind::Unexpected, "cannot rearrange the values of a column").with_source(error))
+        Self::Other(
+            Error::new(ErrorKind::Unexpected, "cannot rearrange the values of a column").with_source(error),
+        )
     }
 }
 
@@ -131,7 +137,8 @@ fn convert_step<T: Copy, const W: usize>(
     if good {
         return Ok(());
     }
-    let bad = cells.iter().enumerate().position(|(i, &cell)| (present >> i) & 1 == 1 && convert(cell).is_none());
+    let bad =
+        cells.iter().enumerate().position(|(i, &cell)| (present >> i) & 1 == 1 && convert(cell).is_none());
     Err(bad.unwrap_or(0))
 }
 
@@ -156,7 +163,7 @@ pub(super) fn put_cells<T: Copy, const W: usize>(
 
 /// As [`put_cells`] for values that `fill` makes, a step at a time, from the place it is given.
 #[inline]
-pub(super) fn put_filled<T: Copy + Default, const W: usize>(
+fn put_filled<T: Copy + Default, const W: usize>(
     len: usize,
     fill: impl Fn(usize, &mut [T]),
     absent: Option<&NullBuffer>,
@@ -177,6 +184,47 @@ pub(super) fn put_filled<T: Copy + Default, const W: usize>(
     Ok(())
 }
 
+/// How the values of an array are read as numbers of one type.
+#[derive(Clone, Copy)]
+pub(super) enum Values<N> {
+    /// As they lie in memory.
+    Direct(fn(&dyn Array) -> &[N]),
+    /// Converted, from a place on.
+    Filled(fn(&dyn Array, usize, &mut [N])),
+}
+
+impl<N: Copy + Default> Values<N> {
+    /// Appends `W` bytes for each value. On failure says which value could not be converted.
+    #[inline]
+    pub(super) fn put<const W: usize>(
+        self,
+        array: &dyn Array,
+        absent: Option<&NullBuffer>,
+        default: [u8; W],
+        out: &mut Vec<u8>,
+        convert: impl FnMut(N) -> Option<[u8; W]>,
+    ) -> Result<(), usize> {
+        match self {
+            Self::Direct(values) => put_cells(values(array), absent, default, out, convert),
+            Self::Filled(fill) => {
+                put_filled(array.len(), |at, cells| fill(array, at, cells), absent, default, out, convert)
+            }
+        }
+    }
+
+    /// One value.
+    pub(super) fn get(self, array: &dyn Array, index: usize) -> N {
+        match self {
+            Self::Direct(values) => values(array).get(index).copied().unwrap_or_default(),
+            Self::Filled(fill) => {
+                let mut value = [N::default()];
+                fill(array, index, &mut value);
+                value[0]
+            }
+        }
+    }
+}
+
 /// The bits of each byte as eight bytes of 0 or 1.
 const SPREAD: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
@@ -184,7 +232,7 @@ const SPREAD: [[u8; 8]; 256] = {
     while byte < 256 {
         let mut bit = 0;
         while bit < 8 {
-            table[byte][bit] = ((byte >> bit) & 1) as u8;
+            table[byte][bit] = if (byte >> bit) & 1 == 1 { 1 } else { 0 };
             bit += 1;
         }
         byte += 1;

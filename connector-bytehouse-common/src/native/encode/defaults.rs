@@ -11,7 +11,9 @@ pub(super) fn put_defaults(ty: &ChType, count: usize, out: &mut Vec<u8>) {
             let byte = values.smallest().to_le_bytes()[0];
             out.resize(out.len() + count, byte);
         }
-        ChType::Enum16(values) => (0..count).for_each(|_| out.extend_from_slice(&values.smallest().to_le_bytes())),
+        ChType::Enum16(values) => {
+            (0..count).for_each(|_| out.extend_from_slice(&values.smallest().to_le_bytes()))
+        }
         ChType::Json | ChType::Object => (0..count).for_each(|_| put_string(out, EMPTY_JSON)),
         ChType::Nullable(inner) => {
             out.resize(out.len() + count, 1);

@@ -77,9 +77,12 @@ impl BlockEncoder {
             let (name, type_text) = (&column.name, column.type_text());
             let place = match places.get(name.as_str()).map(Vec::as_slice) {
                 Some([place]) => *place,
-                Some(_) => return Err(mismatch(column, format!("the source has two columns named `{name}`"))),
+                Some(_) => {
+                    return Err(mismatch(column, format!("the source has two columns named `{name}`")));
+                }
                 None => {
-                    let message = format!("the source has no column `{name}`, which the table has as {type_text}");
+                    let message =
+                        format!("the source has no column `{name}`, which the table has as {type_text}");
                     return Err(mismatch(column, message));
                 }
             };
@@ -87,7 +90,8 @@ impl BlockEncoder {
             let encode = planner.plan(&source_type, &column.ty).map_err(|reason| {
                 let reason = reason.to_string();
                 let colon = if reason.is_empty() { "" } else { ": " };
-                let message = format!("column `{name}` of type {type_text} cannot take {source_type}{colon}{reason}");
+                let message =
+                    format!("column `{name}` of type {type_text} cannot take {source_type}{colon}{reason}");
                 mismatch(column, message)
             })?;
             let (mut head, mut prefix) = (Vec::new(), Vec::new());

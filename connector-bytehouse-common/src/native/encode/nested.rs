@@ -14,7 +14,11 @@ use super::{
 };
 
 /// The encoder for an array, map or tuple; `None` when the types do not go together.
-pub(super) fn plan(planner: &Planner<'_>, source: &DataType, target: &ChType) -> Result<Option<Encode>, Refused> {
+pub(super) fn plan(
+    planner: &Planner<'_>,
+    source: &DataType,
+    target: &ChType,
+) -> Result<Option<Encode>, Refused> {
     Ok(Some(match (source, target) {
         (
             DataType::List(field)
@@ -74,7 +78,10 @@ impl Flat {
         }
     }
 
-    fn of_list<O: OffsetSizeTrait>(list: &GenericListArray<O>, absent: Option<&NullBuffer>) -> Result<Self, Fault> {
+    fn of_list<O: OffsetSizeTrait>(
+        list: &GenericListArray<O>,
+        absent: Option<&NullBuffer>,
+    ) -> Result<Self, Fault> {
         Self::of_offsets(list.value_offsets(), list.values(), absent)
     }
 
@@ -169,7 +176,10 @@ fn tuple(planner: &Planner<'_>, fields: &Fields, elements: &[TupleElement]) -> R
             None => (number, (number + 1).to_string()),
             Some(name) => {
                 let place = fields.iter().position(|field| field.name() == name);
-                (place.ok_or_else(|| Refused::because(format!("the source has no field `{name}`")))?, name.clone())
+                (
+                    place.ok_or_else(|| Refused::because(format!("the source has no field `{name}`")))?,
+                    name.clone(),
+                )
             }
         };
         let encode = planner.plan(fields[place].data_type(), &element.ty).map_err(|e| e.within(&label))?;

@@ -4,13 +4,14 @@ use connector_core::arrow::{
     array::{Array, ArrowPrimitiveType, AsArray},
     datatypes::{
         DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type,
-        Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
+        Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+        UInt64Type, i256,
     },
 };
 
 use super::{
     super::types::{ChType, EnumValues},
-    cells::{Encode, Fault, put_booleans, put_cells, put_filled},
+    cells::{Encode, Fault, Values, put_booleans, put_cells},
     wide::{Rescale, Room, Wide, decimal_text},
 };
 use crate::native::EncodeRules;
@@ -77,10 +78,12 @@ where
     })
 }
 
-/// Copies values of an array, from a place on, into a wider type.
-type Fill<N> = fn(&dyn Array, usize, &mut [N]);
-
-fn each<A: ArrowPrimitiveType, N>(array: &dyn Array, at: usize, out: &mut [N], convert: impl Fn(A::Native) -> N) {
+fn each<A: ArrowPrimitiveType, N>(
+    array: &dyn Array,
+    at: usize,
+    out: &mut [N],
+    convert: impl Fn(A::Native) -> N,
+) {
     for (slot, value) in out.iter_mut().zip(&array.as_primitive::<A>().values()[at..]) {
         *slot = convert(*value);
     }
@@ -89,7 +92,9 @@ fn each<A: ArrowPrimitiveType, N>(array: &dyn Array, at: usize, out: &mut [N], c
 macro_rules! fill {
     ($source:expr, $convert:expr, $($pattern:pat => $array:ty),*) => {
         match $source {
-            $($pattern => |array, at, out| each::<$array, _>(array, at, out, |value| $convert(i128::from(value))),)*
+            $($pattern => Values::Filled(|array, at, out| {
+                each::<$array, _>(array, at, out, |value| $convert(i128::from(value)));
+            }),)*
             _ => return None,
         }
     };
@@ -106,13 +111,16 @@ macro_rules! fill_exact {
     };
 }
 
-fn narrow(source: &DataType) -> Option<Fill<i128>> {
+fn narrow(source: &DataType) -> Option<Values<i128>> {
+    if matches!(source, DataType::Decimal128(..)) {
+        return Some(Values::Direct(|array| array.as_primitive::<Decimal128Type>().values()));
+    }
     Some(fill_exact!(source, |value: i128| value))
 }
 
-fn wide(source: &DataType) -> Option<Fill<i256>> {
+fn wide(source: &DataType) -> Option<Values<i256>> {
     if matches!(source, DataType::Decimal256(..)) {
-        return Some(|array, at, out| each::<Decimal256Type, _>(array, at, out, |value| value));
+        return Some(Values::Direct(|array| array.as_primitive::<Decimal256Type>().values()));
     }
     Some(fill_exact!(source, i256::from_i128))
 }
@@ -137,15 +145,21 @@ fn exact(source: &DataType, target: &ChType, rules: &EncodeRules) -> Option<Enco
     let scale = scale_of(source);
     let rescale = Rescale::between(scale, room.scale);
     // 128 bits are enough for most; numbers of 256 bits cost several times as much.
-    if let (Some(fill), Some(room), Some(rescale)) = (narrow(source), room.narrow(), rescale.narrow()) {
-        return by_width(target.width()?, Exact { fill, room, rescale, scale, round_down: rules.round_down });
+    if let (Some(values), Some(room), Some(rescale)) = (narrow(source), room.narrow(), rescale.narrow()) {
+        return by_width(
+            target.width()?,
+            Exact { values, room, rescale, scale, round_down: rules.round_down },
+        );
     }
-    by_width(target.width()?, Exact { fill: wide(source)?, room, rescale, scale, round_down: rules.round_down })
+    by_width(
+        target.width()?,
+        Exact { values: wide(source)?, room, rescale, scale, round_down: rules.round_down },
+    )
 }
 
 /// How exact numbers of one source become those of a target.
 struct Exact<N> {
-    fill: Fill<N>,
+    values: Values<N>,
     room: Room<N>,
     rescale: Rescale<N>,
     scale: i8,
@@ -168,12 +182,11 @@ impl<N: Wide> Exact<N> {
     fn encode<const W: usize>(self) -> Encode {
         Box::new(move |array, absent, out| {
             let Room { min, max, .. } = self.room;
-            let fill = |at: usize, values: &mut [N]| (self.fill)(array, at, values);
             let outcome = match &self.rescale {
-                Rescale::Same => put_filled(array.len(), fill, absent, [0; W], out, |value: N| {
+                Rescale::Same => self.values.put(array, absent, [0; W], out, |value: N| {
                     if value >= min && value <= max { Some(value.low_bytes()) } else { None }
                 }),
-                rescale => put_filled(array.len(), fill, absent, [0; W], out, |value: N| {
+                rescale => self.values.put(array, absent, [0; W], out, |value: N| {
                     let value = rescale.apply(value, self.round_down)?;
                     if value >= min && value <= max { Some(value.low_bytes()) } else { None }
                 }),
@@ -184,22 +197,21 @@ impl<N: Wide> Exact<N> {
 
     #[cold]
     fn fault(&self, array: &dyn Array, index: usize) -> Fault {
-        let mut value = [N::default()];
-        (self.fill)(array, index, &mut value);
-        let whole = self.rescale.apply(value[0], true);
+        let value = self.values.get(array, index);
+        let whole = self.rescale.apply(value, true);
         let fits = whole.is_some_and(|whole| whole >= self.room.min && whole <= self.room.max);
         let reason = match self.room.scale {
             0 if fits => "the type holds whole numbers only".to_owned(),
             scale if fits => format!("the type holds {scale} digits behind the point"),
             _ => self.room.limits(),
         };
-        Fault::bad(index, decimal_text(&value[0].to_string(), self.scale), reason)
+        Fault::bad(index, decimal_text(&value.to_string(), self.scale), reason)
     }
 }
 
 /// Integers as the numbers of an enum; only listed ones.
 fn listed<const W: usize>(
-    fill: Fill<i128>,
+    numbers: Values<i128>,
     integer: bool,
     values: EnumValues,
     bytes: impl Fn(i16) -> Option<[u8; W]> + Send + Sync + 'static,
@@ -207,15 +219,14 @@ fn listed<const W: usize>(
     let default = bytes(values.smallest())?;
     integer.then(|| -> Encode {
         Box::new(move |array, absent, out| {
-            put_filled(array.len(), |at, cells| fill(array, at, cells), absent, default, out, |number: i128| {
+            let outcome = numbers.put(array, absent, default, out, |number| {
                 let number = i16::try_from(number).ok()?;
                 values.name(number)?;
                 bytes(number)
-            })
-            .map_err(|index| {
-                let mut number = [0];
-                fill(array, index, &mut number);
-                Fault::bad(index, number[0].to_string(), "the number is not listed in the enum")
+            });
+            outcome.map_err(|index| {
+                let number = numbers.get(array, index).to_string();
+                Fault::bad(index, number, "the number is not listed in the enum")
             })
         })
     })
@@ -223,27 +234,29 @@ fn listed<const W: usize>(
 
 /// Integers as floats; only those that a float holds exactly.
 fn integer_to_float(source: &DataType, target: &ChType) -> Option<Encode> {
-    let fill = narrow(source).filter(|_| source.is_integer())?;
+    let values = narrow(source).filter(|_| source.is_integer())?;
     let fault = move |array: &dyn Array, index: usize| {
-        let mut value = [0];
-        fill(array, index, &mut value);
-        Fault::bad(index, value[0].to_string(), "the type holds it only approximately")
+        Fault::bad(index, values.get(array, index).to_string(), "the type holds it only approximately")
     };
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "compared with the way back")]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "compared with the way back"
+    )]
     Some(match target {
         ChType::Float32 => Box::new(move |array, absent, out| {
-            put_filled(array.len(), |at, cells| fill(array, at, cells), absent, [0; 4], out, |value: i128| {
+            let outcome = values.put(array, absent, [0; 4], out, |value| {
                 let float = value as f32;
                 (float as i128 == value).then(|| float.to_le_bytes())
-            })
-            .map_err(|index| fault(array, index))
+            });
+            outcome.map_err(|index| fault(array, index))
         }),
         _ => Box::new(move |array, absent, out| {
-            put_filled(array.len(), |at, cells| fill(array, at, cells), absent, [0; 8], out, |value: i128| {
+            let outcome = values.put(array, absent, [0; 8], out, |value| {
                 let float = value as f64;
                 (float as i128 == value).then(|| float.to_le_bytes())
-            })
-            .map_err(|index| fault(array, index))
+            });
+            outcome.map_err(|index| fault(array, index))
         }),
     })
 }

@@ -56,7 +56,9 @@ impl Planner<'_> {
                 Ok(if nullable { encode } else { required(encode, null_as_default) })
             }
             (DataType::Dictionary(_, values), _) => Ok(unpacked(self.plan(values, target)?)),
-            (DataType::RunEndEncoded(_, values), _) => Ok(run_lengths(self.plan(values.data_type(), target)?)),
+            (DataType::RunEndEncoded(_, values), _) => {
+                Ok(run_lengths(self.plan(values.data_type(), target)?))
+            }
             (_, ChType::Nullable(inner)) => Ok(nullable(self.values(source, inner)?)),
             (_, ChType::LowCardinality(inner)) => {
                 let dictionary = Dictionary::of(inner);

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use connector_core::arrow::{
     array::{
-        Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, GenericByteArray, OffsetSizeTrait, StringViewArray,
+        Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, GenericByteArray, OffsetSizeTrait,
+        StringViewArray,
     },
     buffer::NullBuffer,
     datatypes::{ByteArrayType, DataType},
@@ -22,7 +23,8 @@ use crate::wire::io::put_varuint;
 pub(super) fn plan(source: &DataType, target: &ChType) -> Option<Encode> {
     let is_text = matches!(source, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let is_bytes = matches!(source, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
-    let width = if let DataType::FixedSizeBinary(width) = source { usize::try_from(*width).ok() } else { None };
+    let width =
+        if let DataType::FixedSizeBinary(width) = source { usize::try_from(*width).ok() } else { None };
     if !is_text && !is_bytes && width.is_none() {
         return None;
     }
@@ -32,15 +34,21 @@ pub(super) fn plan(source: &DataType, target: &ChType) -> Option<Encode> {
         ChType::Json | ChType::Object if is_text => strings(EMPTY_JSON),
         ChType::FixedString(length) => fixed_string(*length),
         ChType::Uuid if is_text => parsed(parse_uuid, "it is not a UUID"),
-        ChType::Uuid if holds(16) => parsed(|bytes| bytes.try_into().ok().map(uuid_bytes), "a UUID has 16 bytes"),
+        ChType::Uuid if holds(16) => {
+            parsed(|bytes| bytes.try_into().ok().map(uuid_bytes), "a UUID has 16 bytes")
+        }
         ChType::IPv4 if is_text => parsed(parse_ipv4, "it is not an IPv4 address"),
         ChType::IPv4 if holds(4) => parsed(
             |bytes| <[u8; 4]>::try_from(bytes).ok().map(|octets| u32::from_be_bytes(octets).to_le_bytes()),
             "an IPv4 address has 4 bytes",
         ),
         ChType::IPv6 if is_text => parsed(parse_ipv6, "it is not an IPv6 address"),
-        ChType::IPv6 if holds(16) => parsed::<16>(|bytes| bytes.try_into().ok(), "an IPv6 address has 16 bytes"),
-        ChType::Enum8(values) if is_text => enum_names(values, |n| i8::try_from(n).ok().map(i8::to_le_bytes))?,
+        ChType::IPv6 if holds(16) => {
+            parsed::<16>(|bytes| bytes.try_into().ok(), "an IPv6 address has 16 bytes")
+        }
+        ChType::Enum8(values) if is_text => {
+            enum_names(values, |n| i8::try_from(n).ok().map(i8::to_le_bytes))?
+        }
         ChType::Enum16(values) if is_text => enum_names(values, |n| Some(n.to_le_bytes()))?,
         // The form in which such columns are read, as Arrow has no number of this width.
         ChType::Int256 | ChType::UInt256 if width == Some(32) => {
@@ -55,13 +63,34 @@ macro_rules! with_cells {
     ($array:expr, $cells:ident => $body:expr) => {{
         let array: &dyn Array = $array;
         match array.data_type() {
-            DataType::Utf8 => { let $cells = &Ranges::of(array.as_string::<i32>()); $body }
-            DataType::LargeUtf8 => { let $cells = &Ranges::of(array.as_string::<i64>()); $body }
-            DataType::Binary => { let $cells = &Ranges::of(array.as_binary::<i32>()); $body }
-            DataType::LargeBinary => { let $cells = &Ranges::of(array.as_binary::<i64>()); $body }
-            DataType::Utf8View => { let $cells = array.as_string_view(); $body }
-            DataType::BinaryView => { let $cells = array.as_binary_view(); $body }
-            _ => { let $cells = array.as_fixed_size_binary(); $body }
+            DataType::Utf8 => {
+                let $cells = &Ranges::of(array.as_string::<i32>());
+                $body
+            }
+            DataType::LargeUtf8 => {
+                let $cells = &Ranges::of(array.as_string::<i64>());
+                $body
+            }
+            DataType::Binary => {
+                let $cells = &Ranges::of(array.as_binary::<i32>());
+                $body
+            }
+            DataType::LargeBinary => {
+                let $cells = &Ranges::of(array.as_binary::<i64>());
+                $body
+            }
+            DataType::Utf8View => {
+                let $cells = array.as_string_view();
+                $body
+            }
+            DataType::BinaryView => {
+                let $cells = array.as_binary_view();
+                $body
+            }
+            _ => {
+                let $cells = array.as_fixed_size_binary();
+                $body
+            }
         }
     }};
 }

@@ -4,16 +4,16 @@ use connector_core::arrow::{
     array::{Array, ArrowPrimitiveType, AsArray},
     datatypes::{
         DataType, Date32Type, Date64Type, DurationMicrosecondType, DurationMillisecondType,
-        DurationNanosecondType, DurationSecondType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-        Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-        TimestampSecondType,
+        DurationNanosecondType, DurationSecondType, Time32MillisecondType, Time32SecondType,
+        Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+        TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
     },
 };
 use jiff::{SignedDuration, civil, tz::TimeZone};
 
 use super::{
     super::types::ChType,
-    cells::{Encode, Fault, put_filled},
+    cells::{Encode, Fault, Values},
     number::copied,
     zone::{Clock, Why, zone_of},
 };
@@ -34,7 +34,11 @@ pub(super) fn per_second(unit: &TimeUnit) -> i64 {
 }
 
 /// The encoder for a date or time, or nothing when the types do not go together.
-pub(super) fn plan(source: &DataType, target: &ChType, rules: &EncodeRules) -> Result<Option<Encode>, String> {
+pub(super) fn plan(
+    source: &DataType,
+    target: &ChType,
+    rules: &EncodeRules,
+) -> Result<Option<Encode>, String> {
     let Some(reader) = Reader::of(source, target, rules)? else { return Ok(None) };
     if let ChType::String = target {
         return Ok(reader.time_of_day.then(|| reader.text()));
@@ -49,8 +53,10 @@ pub(super) fn plan(source: &DataType, target: &ChType, rules: &EncodeRules) -> R
     })
 }
 
-/// Reads an array as ticks of a fixed length.
-type Fill = fn(&dyn Array, usize, &mut [i64]);
+/// 64-bit ticks as they are.
+fn ticks<A: ArrowPrimitiveType<Native = i64>>() -> Values<i64> {
+    Values::Direct(|array| array.as_primitive::<A>().values())
+}
 
 fn fill<A: ArrowPrimitiveType>(array: &dyn Array, at: usize, out: &mut [i64])
 where
@@ -79,7 +85,7 @@ enum Shift {
 /// How the values of a source are read.
 struct Reader {
     source: DataType,
-    fill: Fill,
+    ticks: Values<i64>,
     /// Ticks per second; 0 when a tick is a day.
     per_second: i64,
     shift: Shift,
@@ -94,19 +100,20 @@ impl Reader {
         let to_instant = matches!(target, ChType::DateTime(_) | ChType::DateTime64(..));
         // A zone that is UTC changes nothing.
         let zone = rules.time_zone.clone().filter(|zone| *zone != TimeZone::UTC);
-        let midnight = || zone.clone().filter(|_| to_instant).map_or(Shift::None, |zone| Shift::FromZone(0, zone));
-        let reader = |fill: Fill, per_second: i64, shift: Shift| Self {
+        let midnight =
+            || zone.clone().filter(|_| to_instant).map_or(Shift::None, |zone| Shift::FromZone(0, zone));
+        let reader = |ticks: Values<i64>, per_second: i64, shift: Shift| Self {
             source: source.clone(),
-            fill,
+            ticks,
             per_second,
             shift,
             time_of_day: matches!(source, DataType::Time32(_) | DataType::Time64(_)),
             zoned: matches!(source, DataType::Timestamp(_, Some(_))),
         };
         Ok(Some(match source {
-            DataType::Date32 if to_instant => reader(fill_midnights, 1, midnight()),
-            DataType::Date32 => reader(fill::<Date32Type>, 0, Shift::None),
-            DataType::Date64 => reader(fill::<Date64Type>, 1000, midnight()),
+            DataType::Date32 if to_instant => reader(Values::Filled(fill_midnights), 1, midnight()),
+            DataType::Date32 => reader(Values::Filled(fill::<Date32Type>), 0, Shift::None),
+            DataType::Date64 => reader(ticks::<Date64Type>(), 1000, midnight()),
             DataType::Timestamp(unit, zone_name) => {
                 let shift = match zone_name {
                     Some(name) if to_date => zone_of(name)?.map_or(Shift::None, Shift::ToZone),
@@ -117,28 +124,32 @@ impl Reader {
                         (add, Some(zone)) => Shift::FromZone(add, zone),
                     },
                 };
-                let fill: Fill = match unit {
-                    TimeUnit::Second => fill::<TimestampSecondType>,
-                    TimeUnit::Millisecond => fill::<TimestampMillisecondType>,
-                    TimeUnit::Microsecond => fill::<TimestampMicrosecondType>,
-                    TimeUnit::Nanosecond => fill::<TimestampNanosecondType>,
+                let ticks = match unit {
+                    TimeUnit::Second => ticks::<TimestampSecondType>(),
+                    TimeUnit::Millisecond => ticks::<TimestampMillisecondType>(),
+                    TimeUnit::Microsecond => ticks::<TimestampMicrosecondType>(),
+                    TimeUnit::Nanosecond => ticks::<TimestampNanosecondType>(),
                 };
-                reader(fill, per_second(unit), shift)
+                reader(ticks, per_second(unit), shift)
             }
-            DataType::Time32(unit @ TimeUnit::Second) => reader(fill::<Time32SecondType>, per_second(unit), Shift::None),
-            DataType::Time32(unit) => reader(fill::<Time32MillisecondType>, per_second(unit), Shift::None),
+            DataType::Time32(unit @ TimeUnit::Second) => {
+                reader(Values::Filled(fill::<Time32SecondType>), per_second(unit), Shift::None)
+            }
+            DataType::Time32(unit) => {
+                reader(Values::Filled(fill::<Time32MillisecondType>), per_second(unit), Shift::None)
+            }
             DataType::Time64(unit @ TimeUnit::Microsecond) => {
-                reader(fill::<Time64MicrosecondType>, per_second(unit), Shift::None)
+                reader(ticks::<Time64MicrosecondType>(), per_second(unit), Shift::None)
             }
-            DataType::Time64(unit) => reader(fill::<Time64NanosecondType>, per_second(unit), Shift::None),
+            DataType::Time64(unit) => reader(ticks::<Time64NanosecondType>(), per_second(unit), Shift::None),
             DataType::Duration(unit) => {
-                let fill: Fill = match unit {
-                    TimeUnit::Second => fill::<DurationSecondType>,
-                    TimeUnit::Millisecond => fill::<DurationMillisecondType>,
-                    TimeUnit::Microsecond => fill::<DurationMicrosecondType>,
-                    TimeUnit::Nanosecond => fill::<DurationNanosecondType>,
+                let ticks = match unit {
+                    TimeUnit::Second => ticks::<DurationSecondType>(),
+                    TimeUnit::Millisecond => ticks::<DurationMillisecondType>(),
+                    TimeUnit::Microsecond => ticks::<DurationMicrosecondType>(),
+                    TimeUnit::Nanosecond => ticks::<DurationNanosecondType>(),
                 };
-                reader(fill, per_second(unit), Shift::None)
+                reader(ticks, per_second(unit), Shift::None)
             }
             _ => return Ok(None),
         }))
@@ -164,21 +175,19 @@ impl Reader {
 
     fn encode<const W: usize>(self, fit: Fit) -> Encode {
         Box::new(move |array, absent, out| {
-            let len = array.len();
-            let fill = |at: usize, ticks: &mut [i64]| (self.fill)(array, at, ticks);
             let outcome = match &self.shift {
                 Shift::None if fit.is_plain() => {
                     let (min, max) = (fit.min, fit.max);
-                    put_filled(len, fill, absent, [0; W], out, |tick| {
+                    self.ticks.put(array, absent, [0; W], out, |tick| {
                         if tick >= min && tick <= max { Some(low_bytes(tick)) } else { None }
                     })
                 }
                 Shift::None => {
-                    put_filled(len, fill, absent, [0; W], out, |tick| fit.apply(tick).ok().map(low_bytes))
+                    self.ticks.put(array, absent, [0; W], out, |tick| fit.apply(tick).ok().map(low_bytes))
                 }
                 shift => {
                     let mut shifter = Shifter::new(shift, self.per_second);
-                    put_filled(len, fill, absent, [0; W], out, |tick| {
+                    self.ticks.put(array, absent, [0; W], out, |tick| {
                         fit.shifted(&mut shifter, tick).ok().map(low_bytes)
                     })
                 }
@@ -189,9 +198,8 @@ impl Reader {
 
     #[cold]
     fn fault(&self, array: &dyn Array, index: usize, fit: &Fit) -> Fault {
-        let mut tick = [0];
-        (self.fill)(array, index, &mut tick);
-        let why = fit.shifted(&mut Shifter::new(&self.shift, self.per_second), tick[0]);
+        let tick = self.ticks.get(array, index);
+        let why = fit.shifted(&mut Shifter::new(&self.shift, self.per_second), tick);
         let reason = match why {
             Err(Why::Fine) => fit.precision.to_owned(),
             Err(Why::Gap) => match &self.shift {
@@ -203,17 +211,20 @@ impl Reader {
             },
             _ => fit.limits.clone(),
         };
-        Fault::bad(index, self.show(tick[0]), reason)
+        Fault::bad(index, self.show(tick), reason)
     }
 
     /// A value as people write it.
     fn show(&self, tick: i64) -> String {
         if self.time_of_day {
-            return Clockface::of(tick, self.per_second).map_or_else(|| tick.to_string(), |face| face.to_string());
+            return Clockface::of(tick, self.per_second)
+                .map_or_else(|| tick.to_string(), |face| face.to_string());
         }
         let (seconds, nanoseconds) = match self.per_second {
             0 => (tick.saturating_mul(SECONDS_PER_DAY), 0),
-            per_second => (tick.div_euclid(per_second), tick.rem_euclid(per_second) * (1_000_000_000 / per_second)),
+            per_second => {
+                (tick.div_euclid(per_second), tick.rem_euclid(per_second) * (1_000_000_000 / per_second))
+            }
         };
         let since_1970 = SignedDuration::new(seconds, i32::try_from(nanoseconds).unwrap_or(0));
         let Ok(moment) = civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(since_1970) else {
@@ -229,15 +240,14 @@ impl Reader {
     /// Times of day as text: `HH:MM:SS`, with as many digits behind the second as the source's unit has.
     fn text(self) -> Encode {
         Box::new(move |array, absent, out| {
-            let mut tick = [0];
             for index in 0..array.len() {
                 if absent.is_some_and(|absent| absent.is_null(index)) {
                     out.push(0);
                     continue;
                 }
-                (self.fill)(array, index, &mut tick);
-                let face = Clockface::of(tick[0], self.per_second)
-                    .ok_or_else(|| Fault::bad(index, tick[0].to_string(), "it is not a time of day"))?;
+                let tick = self.ticks.get(array, index);
+                let face = Clockface::of(tick, self.per_second)
+                    .ok_or_else(|| Fault::bad(index, tick.to_string(), "it is not a time of day"))?;
                 let (bytes, len) = face.text();
                 put_string(out, &bytes[..len]);
             }
@@ -435,7 +445,11 @@ impl Clockface {
             _ => 9,
         };
         let seconds = tick.div_euclid(per_second);
-        (0..SECONDS_PER_DAY).contains(&seconds).then(|| Self { seconds, fraction: tick.rem_euclid(per_second), digits })
+        (0..SECONDS_PER_DAY).contains(&seconds).then(|| Self {
+            seconds,
+            fraction: tick.rem_euclid(per_second),
+            digits,
+        })
     }
 
     /// The text and its length.

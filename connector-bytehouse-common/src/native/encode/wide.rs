@@ -75,7 +75,9 @@ impl Room<i256> {
     pub(super) fn of(target: &ChType) -> Option<Self> {
         let power = |base: i128, exponent: u32| i256::from_i128(base).checked_pow(exponent);
         let below = |bits: u32| Some(power(2, bits)?.wrapping_sub(i256::ONE));
-        let signed = |bits: u32| Some(Self { min: power(2, bits - 1)?.wrapping_neg(), max: below(bits - 1)?, scale: 0 });
+        let signed = |bits: u32| {
+            Some(Self { min: power(2, bits - 1)?.wrapping_neg(), max: below(bits - 1)?, scale: 0 })
+        };
         let unsigned = |bits: u32| Some(Self { min: i256::ZERO, max: below(bits)?, scale: 0 });
         match target {
             ChType::Int8 => signed(8),

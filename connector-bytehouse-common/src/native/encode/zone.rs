@@ -61,9 +61,13 @@ impl<'a> Clock<'a> {
                 self.offset = i64::from(offset.seconds());
                 // The offset holds from one change of the clocks to the next, but for the local times near a change
                 // that the change skips or repeats.
-                let (before, after) = self.changes(second - self.offset);
-                let start = before.map_or(i64::MIN, |(at, offset)| at + offset.max(self.offset));
-                let end = after.map_or(i64::MAX, |(at, offset)| at + offset.min(self.offset));
+                let instant = second - self.offset;
+                let start = self
+                    .change_before(instant)
+                    .map_or(i64::MIN, |change| change.at + change.offset.max(self.offset));
+                let end = self
+                    .change_after(instant)
+                    .map_or(i64::MAX, |change| change.at + change.offset.min(self.offset));
                 if (start..end).contains(&second) {
                     self.known = start..end;
                 }
@@ -76,24 +80,30 @@ impl<'a> Clock<'a> {
     fn look_up_instant(&mut self, second: i64) -> Result<(), Why> {
         let instant = Timestamp::from_second(second).map_err(|_| Why::Range)?;
         self.offset = i64::from(self.zone.to_offset(instant).seconds());
-        let (before, after) = self.changes(second);
-        self.known = before.map_or(i64::MIN, |(at, _)| at)..after.map_or(i64::MAX, |(at, _)| at);
+        let start = self.change_before(second).map_or(i64::MIN, |change| change.at);
+        self.known = start..self.change_after(second).map_or(i64::MAX, |change| change.at);
         Ok(())
     }
 
-    /// The last change of the clocks up to an instant, with the offset before it, and the next one, with the offset
-    /// after it.
-    fn changes(&self, second: i64) -> (Option<(i64, i64)>, Option<(i64, i64)>) {
-        let Ok(next_second) = Timestamp::from_second(second + 1) else { return (None, None) };
-        let Ok(this_second) = Timestamp::from_second(second) else { return (None, None) };
-        let before = self.zone.preceding(next_second).next().map(|change| {
-            let at = change.timestamp().as_second();
-            let earlier = Timestamp::from_second(at - 1).unwrap_or(Timestamp::MIN);
-            (at, i64::from(self.zone.to_offset(earlier).seconds()))
-        });
-        let after = self.zone.following(this_second).next();
-        (before, after.map(|change| (change.timestamp().as_second(), i64::from(change.offset().seconds()))))
+    /// The last change of the clocks up to an instant, with the offset before it.
+    fn change_before(&self, second: i64) -> Option<Change> {
+        let change = self.zone.preceding(Timestamp::from_second(second + 1).ok()?).next()?;
+        let at = change.timestamp().as_second();
+        let earlier = Timestamp::from_second(at - 1).ok()?;
+        Some(Change { at, offset: i64::from(self.zone.to_offset(earlier).seconds()) })
     }
+
+    /// The next change of the clocks, with the offset after it.
+    fn change_after(&self, second: i64) -> Option<Change> {
+        let change = self.zone.following(Timestamp::from_second(second).ok()?).next()?;
+        Some(Change { at: change.timestamp().as_second(), offset: i64::from(change.offset().seconds()) })
+    }
+}
+
+/// A change of the clocks: when, and the offset on its other side.
+struct Change {
+    at: i64,
+    offset: i64,
 }
 
 /// The zone that an Arrow type names: an IANA name or an offset such as `+08:00`; `None` for UTC.

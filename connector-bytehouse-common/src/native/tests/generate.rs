@@ -47,7 +47,9 @@ impl Dice {
     }
 
     fn wide(&mut self) -> i128 {
-        i128::from_le_bytes([self.next().to_le_bytes(), self.next().to_le_bytes()].concat().try_into().unwrap())
+        i128::from_le_bytes(
+            [self.next().to_le_bytes(), self.next().to_le_bytes()].concat().try_into().unwrap(),
+        )
     }
 
     fn text(&mut self) -> String {
@@ -64,12 +66,18 @@ impl Dice {
 }
 
 fn zone() -> impl Strategy<Value = Option<Arc<str>>> {
-    prop::sample::select(vec![None, Some("UTC".into()), Some("Asia/Shanghai".into()), Some("America/New_York".into())])
+    prop::sample::select(vec![
+        None,
+        Some("UTC".into()),
+        Some("Asia/Shanghai".into()),
+        Some("America/New_York".into()),
+    ])
 }
 
 fn enum_values(min: i16, max: i16) -> impl Strategy<Value = EnumValues> {
     prop::collection::btree_map(min..=max, "[a-c'`\\\\é]{0,6}", 1..6).prop_map(|numbers| {
-        let values = numbers.into_iter().enumerate().map(|(i, (number, name))| (format!("{name}{i}"), number));
+        let values =
+            numbers.into_iter().enumerate().map(|(i, (number, name))| (format!("{name}{i}"), number));
         EnumValues::new(values).unwrap()
     })
 }
@@ -77,9 +85,31 @@ fn enum_values(min: i16, max: i16) -> impl Strategy<Value = EnumValues> {
 fn leaf() -> impl Strategy<Value = ChType> {
     use ChType as T;
     let simple = prop::sample::select(vec![
-        T::Bool, T::Int8, T::Int16, T::Int32, T::Int64, T::Int128, T::Int256, T::UInt8, T::UInt16, T::UInt32,
-        T::UInt64, T::UInt128, T::UInt256, T::BFloat16, T::Float32, T::Float64, T::String, T::Uuid, T::IPv4, T::IPv6,
-        T::Date, T::Date32, T::Time, T::Interval(IntervalUnit::Day), T::Interval(IntervalUnit::Nanosecond),
+        T::Bool,
+        T::Int8,
+        T::Int16,
+        T::Int32,
+        T::Int64,
+        T::Int128,
+        T::Int256,
+        T::UInt8,
+        T::UInt16,
+        T::UInt32,
+        T::UInt64,
+        T::UInt128,
+        T::UInt256,
+        T::BFloat16,
+        T::Float32,
+        T::Float64,
+        T::String,
+        T::Uuid,
+        T::IPv4,
+        T::IPv6,
+        T::Date,
+        T::Date32,
+        T::Time,
+        T::Interval(IntervalUnit::Day),
+        T::Interval(IntervalUnit::Nanosecond),
     ]);
     let decimal = (1u8..=76).prop_flat_map(|p| (Just(p), 0..=p));
     prop_oneof![
@@ -113,14 +143,14 @@ pub(super) fn any_type() -> impl Strategy<Value = ChType> {
         1 => Just(ChType::Nullable(Box::new(ChType::Nothing))),
     ];
     let key = prop_oneof![leaf(), leaf().prop_map(|inner| ChType::LowCardinality(Box::new(inner)))];
-    let name = prop::option::of("[a-z`' é]{1,5}");
     flat.prop_recursive(3, 12, 4, move |inner| {
-        let tuple = prop::collection::vec((name.clone(), inner.clone()), 1..4).prop_map(|elements| {
-            let named = |(i, (name, ty)): (usize, (Option<String>, ChType))| TupleElement {
-                name: name.map(|name| format!("{name}{i}")),
+        let elements = prop::collection::vec(("[a-z`' é]{1,5}", inner.clone()), 1..4);
+        let tuple = (elements, any::<bool>()).prop_map(|(elements, names)| {
+            let element = |(i, (name, ty)): (usize, (String, ChType))| TupleElement {
+                name: names.then(|| format!("{name}{i}")),
                 ty,
             };
-            ChType::Tuple(elements.into_iter().enumerate().map(named).collect())
+            ChType::Tuple(elements.into_iter().enumerate().map(element).collect())
         });
         prop_oneof![
             3 => inner.clone().prop_map(|element| ChType::Array(Box::new(element))),
@@ -139,18 +169,23 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
         ChType::LowCardinality(inner) => {
             // Few different values, each of them often.
             let few = values(inner, 5, inner.is_nullable(), dice);
-            let places: Vec<Option<u32>> = (0..len).map(|_| Some(u32::try_from(dice.below(5)).unwrap())).collect();
+            let places: Vec<Option<u32>> =
+                (0..len).map(|_| Some(u32::try_from(dice.below(5)).unwrap())).collect();
             let places = connector_core::arrow::array::UInt32Array::from(places);
             return connector_core::arrow::compute::take(&few, &places, None).unwrap();
         }
         _ => {}
     }
     let nulls = if nullable { dice.nulls(len) } else { None };
-    let bits = |dice: &mut Dice, width: usize| -> Vec<u8> { (0..len * width).map(|_| dice.next().to_le_bytes()[3]).collect() };
+    let bits = |dice: &mut Dice, width: usize| -> Vec<u8> {
+        (0..len * width).map(|_| dice.next().to_le_bytes()[3]).collect()
+    };
     let number = |dice: &mut Dice, min: i64, max: i64| -> Vec<i64> {
         // Under a null, numbers that the type cannot hold.
         let cell = |row: usize| match &nulls {
-            Some(nulls) if nulls.is_null(row) => dice.wide().to_le_bytes()[..8].try_into().map(i64::from_le_bytes).unwrap(),
+            Some(nulls) if nulls.is_null(row) => {
+                dice.wide().to_le_bytes()[..8].try_into().map(i64::from_le_bytes).unwrap()
+            }
             _ => dice.between(min, max),
         };
         (0..len).map(cell).collect()
@@ -160,11 +195,16 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
         ChType::Nothing => Arc::new(NullArray::new(len)),
         ChType::Bool => Arc::new(BooleanArray::new((0..len).map(|_| dice.below(2) == 0).collect(), nulls)),
         ChType::BFloat16 => {
-            let floats = bits(dice, 2).chunks(2).map(|b| f32::from_le_bytes([0, 0, b[0], b[1]])).map(not_nan).collect();
+            let floats = bits(dice, 2)
+                .chunks(2)
+                .map(|b| f32::from_le_bytes([0, 0, b[0], b[1]]))
+                .map(not_nan)
+                .collect();
             Arc::new(connector_core::arrow::array::Float32Array::new(floats, nulls))
         }
         ChType::Float32 => {
-            let floats = bits(dice, 4).as_chunks().0.iter().map(|b| not_nan(f32::from_le_bytes(*b))).collect();
+            let floats =
+                bits(dice, 4).as_chunks().0.iter().map(|b| not_nan(f32::from_le_bytes(*b))).collect();
             Arc::new(connector_core::arrow::array::Float32Array::new(floats, nulls))
         }
         ChType::Float64 => {
@@ -179,8 +219,12 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
         ChType::DateTime64(digits, _) => {
             let (per_second, step) = ticks(*digits);
             let min = (-25_567 * day * per_second).max(i64::MIN / step);
-            let max = ((120_530 * i128::from(day) * i128::from(per_second)) - 1).min(i128::from(i64::MAX / step));
-            let ticks = number(dice, min, i64::try_from(max).unwrap()).iter().map(|tick| tick.wrapping_mul(step)).collect();
+            let max =
+                ((120_530 * i128::from(day) * i128::from(per_second)) - 1).min(i128::from(i64::MAX / step));
+            let ticks = number(dice, min, i64::try_from(max).unwrap())
+                .iter()
+                .map(|tick| tick.wrapping_mul(step))
+                .collect();
             long(ticks, nulls, &data_type)
         }
         ChType::Time => small(&number(dice, 0, day - 1), nulls, &data_type),
@@ -194,10 +238,13 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
             }
         }
         ChType::Int128 => Arc::new(
-            Decimal256Array::new((0..len).map(|_| i256::from_i128(dice.wide())).collect(), nulls).with_data_type(data_type),
+            Decimal256Array::new((0..len).map(|_| i256::from_i128(dice.wide())).collect(), nulls)
+                .with_data_type(data_type),
         ),
         ChType::UInt128 => {
-            let values = (0..len).map(|_| i256::from_parts(u128::from_le_bytes(dice.wide().to_le_bytes()), 0)).collect();
+            let values = (0..len)
+                .map(|_| i256::from_parts(u128::from_le_bytes(dice.wide().to_le_bytes()), 0))
+                .collect();
             Arc::new(Decimal256Array::new(values, nulls).with_data_type(data_type))
         }
         ChType::Decimal { precision, .. } => decimals(*precision, len, nulls, &data_type, dice),
@@ -241,7 +288,8 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
                 let data = bits(dice, data_type.primitive_width().unwrap());
                 let mut buffer = connector_core::arrow::buffer::MutableBuffer::new(data.len());
                 buffer.extend_from_slice(&data);
-                let builder = connector_core::arrow::array::ArrayData::builder(data_type).len(len).nulls(nulls);
+                let builder =
+                    connector_core::arrow::array::ArrayData::builder(data_type).len(len).nulls(nulls);
                 make_array(builder.add_buffer(buffer.into()).build().unwrap())
             }
         },
@@ -267,27 +315,41 @@ fn ticks(digits: u8) -> (i64, i64) {
 
 fn small(values: &[i64], nulls: Option<NullBuffer>, data_type: &DataType) -> ArrayRef {
     use connector_core::arrow::datatypes::{Date32Type, Time32MillisecondType, Time32SecondType};
-    let values = values.iter().map(|v| v.to_le_bytes()).map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let values = values
+        .iter()
+        .map(|v| v.to_le_bytes())
+        .map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect();
     match data_type {
         DataType::Date32 => Arc::new(PrimitiveArray::<Date32Type>::new(values, nulls)),
-        DataType::Time32(TimeUnit::Second) => Arc::new(PrimitiveArray::<Time32SecondType>::new(values, nulls)),
+        DataType::Time32(TimeUnit::Second) => {
+            Arc::new(PrimitiveArray::<Time32SecondType>::new(values, nulls))
+        }
         _ => Arc::new(PrimitiveArray::<Time32MillisecondType>::new(values, nulls)),
     }
 }
 
 fn long(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: &DataType) -> ArrayRef {
-    let data = connector_core::arrow::array::ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
+    let data =
+        connector_core::arrow::array::ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
     make_array(data.add_buffer(connector_core::arrow::buffer::Buffer::from_vec(values)).build().unwrap())
 }
 
-fn decimals(precision: u8, len: usize, nulls: Option<NullBuffer>, data_type: &DataType, dice: &mut Dice) -> ArrayRef {
+fn decimals(
+    precision: u8,
+    len: usize,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+    dice: &mut Dice,
+) -> ArrayRef {
     let end = i256::from_i128(10).checked_pow(precision.into()).unwrap();
     let mut value = |row: usize| {
         if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             // More digits than the type has.
             return end;
         }
-        let value = i256::from_parts(u128::from_le_bytes(dice.wide().to_le_bytes()), dice.wide()).wrapping_rem(end);
+        let value =
+            i256::from_parts(u128::from_le_bytes(dice.wide().to_le_bytes()), dice.wide()).wrapping_rem(end);
         if dice.below(6) == 0 { end.wrapping_sub(i256::ONE) } else { value }
     };
     if precision <= 38 {

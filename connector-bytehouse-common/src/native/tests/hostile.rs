@@ -1,11 +1,19 @@
 //! Bytes that no honest server sends: errors, never a panic, and no more memory than there are bytes.
 
-use connector_core::{Error, ErrorKind, arrow::{array::{Array, AsArray}, datatypes::DataType}};
+use connector_core::{
+    Error, ErrorKind,
+    arrow::{
+        array::{Array, AsArray},
+        datatypes::DataType,
+    },
+};
 use proptest::prelude::*;
 
 use super::{
-    super::{ColumnDef, BlockEncoder, EncodeRules, ReadOptions},
-    batch, generate::{Dice, any_type, values}, read,
+    super::{BlockEncoder, ColumnDef, EncodeRules, ReadOptions},
+    batch,
+    generate::{Dice, any_type, values},
+    read,
 };
 
 fn error(bytes: &[u8]) -> Error {
@@ -31,7 +39,10 @@ fn types_that_cannot_be_read_are_named() {
         for rows in [0, 1] {
             let error = error(&head(rows, ty));
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            assert!(error.message().contains(ty.strip_prefix("Array(").map_or(ty, |t| &t[..t.len() - 1])), "{error}");
+            assert!(
+                error.message().contains(ty.strip_prefix("Array(").map_or(ty, |t| &t[..t.len() - 1])),
+                "{error}"
+            );
             assert_eq!((error.context_value("column"), error.context_value("type")), (Some("c"), Some(ty)));
         }
     }
@@ -44,7 +55,14 @@ fn counts_are_bounded() {
     assert!(error(&[0xff, 0xff, 0xff, 0xff, 1, 0]).message().contains("columns, at most 10000"));
     assert!(error(&head(1 << 40, "UInt8")).message().contains("rows, at most"));
     // Announced, but not there: the memory grows with what comes in.
-    for ty in ["UInt256", "String", "FixedString(16777215)", "Array(UInt8)", "Nullable(UInt8)", "LowCardinality(String)"] {
+    for ty in [
+        "UInt256",
+        "String",
+        "FixedString(16777215)",
+        "Array(UInt8)",
+        "Nullable(UInt8)",
+        "LowCardinality(String)",
+    ] {
         let error = error(&head(16 << 20, ty));
         assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Unexpected), "{ty}: {error}");
     }
@@ -60,10 +78,19 @@ fn counts_are_bounded() {
 fn few_bytes_that_stand_for_many() {
     // One long key, which a million rows refer to.
     let key = vec![b'x'; 4096];
-    let bytes = with(1 << 20, "LowCardinality(String)", &[
-        &1u64.to_le_bytes(), &0x600u64.to_le_bytes(), &1u64.to_le_bytes(), &[0x80, 0x20], &key,
-        &(1u64 << 20).to_le_bytes(), &vec![0; 1 << 20],
-    ]);
+    let bytes = with(
+        1 << 20,
+        "LowCardinality(String)",
+        &[
+            &1u64.to_le_bytes(),
+            &0x600u64.to_le_bytes(),
+            &1u64.to_le_bytes(),
+            &[0x80, 0x20],
+            &key,
+            &(1u64 << 20).to_le_bytes(),
+            &vec![0; 1 << 20],
+        ],
+    );
     assert!(error(&bytes).message().contains("more than 1073741824 bytes"), "{}", error(&bytes));
     let name = "n".repeat(4096);
     let bytes = with(1 << 20, &format!("Enum8('{name}' = 0)"), &[&vec![0; 1 << 20]]);
@@ -119,7 +146,9 @@ fn values_that_arrow_cannot_hold_are_named() {
     }
     // Under a null nothing matters.
     assert!(read(&with(1, "Nullable(Enum8('a' = 1))", &[&[1, 9]]), &ReadOptions::default()).is_ok());
-    assert!(read(&with(1, "Nullable(Time)", &[&[1, 0xff, 0xff, 0xff, 0xff]]), &ReadOptions::default()).is_ok());
+    assert!(
+        read(&with(1, "Nullable(Time)", &[&[1, 0xff, 0xff, 0xff, 0xff]]), &ReadOptions::default()).is_ok()
+    );
     let overflow = [&[1][..], &i64::MAX.to_le_bytes()].concat();
     assert!(read(&with(1, "Nullable(DateTime64(8))", &[&overflow]), &ReadOptions::default()).is_ok());
 }

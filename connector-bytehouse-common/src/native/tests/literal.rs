@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use connector_core::arrow::{
+    array::builder::{Int32Builder, MapBuilder, StringBuilder},
     array::{
-        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float32Array, Int8Array,
-        Int16Array, Int32Array, Int64Array, ListArray, NullArray, StringArray, StructArray, Time32MillisecondArray,
-        Time32SecondArray, TimestampMillisecondArray, TimestampSecondArray, UInt32Array, UInt64Array,
+        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float32Array,
+        Int8Array, Int16Array, Int32Array, Int64Array, ListArray, NullArray, StringArray, StructArray,
+        Time32MillisecondArray, Time32SecondArray, TimestampMillisecondArray, TimestampSecondArray,
+        UInt32Array, UInt64Array,
     },
-    array::builder::{MapBuilder, Int32Builder, StringBuilder},
     datatypes::{DataType, Field, Int32Type},
 };
 
-use super::{super::{EncodeRules, ReadOptions}, batch, data_of, encode_one, encoder, read, read_one};
+use super::{
+    super::{EncodeRules, ReadOptions},
+    batch, data_of, encode_one, encoder, read, read_one,
+};
 
 /// A number of 64 bits, as it stands on the wire.
 fn n(value: u64) -> [u8; 8] {
@@ -33,7 +37,10 @@ fn a_block() {
         ("名", Arc::new(StringArray::from(vec![Some("a"), None]))),
     ]);
     let mut out = Vec::new();
-    encoder(&batch, &["UInt64", "Nullable(String)"], &EncodeRules::default()).unwrap().encode(&batch, &mut out).unwrap();
+    encoder(&batch, &["UInt64", "Nullable(String)"], &EncodeRules::default())
+        .unwrap()
+        .encode(&batch, &mut out)
+        .unwrap();
     let expected = [
         &[2, 2][..],
         b"\x02id\x06UInt64",
@@ -62,7 +69,10 @@ fn numbers() {
     same(decimal(9, 2), "Decimal(9, 2)", &[0x39, 0x30, 0, 0, 0xff, 0xff, 0xff, 0xff]);
     same(decimal(18, 4), "Decimal(18, 4)", &[&n(12345)[..], &[0xff; 8]].concat());
     same(decimal(38, 0), "Decimal(38, 0)", &[&n(12345)[..], &n(0), &[0xff; 16]].concat());
-    assert_eq!(data_of(decimal(38, 0), "Decimal(76, 0)"), [&n(12345)[..], &n(0), &n(0), &n(0), &[0xff; 32]].concat());
+    assert_eq!(
+        data_of(decimal(38, 0), "Decimal(76, 0)"),
+        [&n(12345)[..], &n(0), &n(0), &n(0), &[0xff; 32]].concat()
+    );
     assert_eq!(data_of(decimal(38, 0), "Int256"), [&n(12345)[..], &n(0), &n(0), &n(0), &[0xff; 32]].concat());
 }
 
@@ -97,7 +107,11 @@ fn times() {
     same(Date32Array::from(vec![1, 65535]), "Date", &[1, 0, 0xff, 0xff]);
     same(Date32Array::from(vec![-1]), "Date32", &[0xff; 4]);
     same(TimestampSecondArray::from(vec![3]).with_timezone("UTC"), "DateTime", &[3, 0, 0, 0]);
-    same(TimestampSecondArray::from(vec![3]).with_timezone("Asia/Tokyo"), "DateTime('Asia/Tokyo')", &[3, 0, 0, 0]);
+    same(
+        TimestampSecondArray::from(vec![3]).with_timezone("Asia/Tokyo"),
+        "DateTime('Asia/Tokyo')",
+        &[3, 0, 0, 0],
+    );
     same(TimestampMillisecondArray::from(vec![-1]).with_timezone("UTC"), "DateTime64(3)", &[0xff; 8]);
     let hundredths = TimestampMillisecondArray::from(vec![1230]).with_timezone("UTC");
     same(hundredths, "DateTime64(2)", &n(123));
@@ -143,8 +157,11 @@ fn dictionaries() {
     let nullable = StringArray::from(vec![None, Some("x"), Some("")]);
     let keys = [&n(1)[..], &n(0x600), &n(3), b"\x00\x01x\x00", &n(3), &[0, 1, 2]].concat();
     same(nullable, "LowCardinality(Nullable(String))", &keys);
-    same(Int32Array::from(vec![5, 5]), "LowCardinality(Int32)",
-        &[&n(1)[..], &n(0x600), &n(1), &[5, 0, 0, 0], &n(2), &[0, 0]].concat());
+    same(
+        Int32Array::from(vec![5, 5]),
+        "LowCardinality(Int32)",
+        &[&n(1)[..], &n(0x600), &n(1), &[5, 0, 0, 0], &n(2), &[0, 0]].concat(),
+    );
 
     // The version stands before the ends of the arrays, the dictionary behind them.
     let mut list = connector_core::arrow::array::builder::ListBuilder::new(StringBuilder::new());

@@ -6,7 +6,6 @@ mod literal;
 mod round_trip;
 mod sources;
 mod times;
-mod server;
 mod types;
 
 use std::sync::Arc;
@@ -19,14 +18,15 @@ use connector_core::{
     },
 };
 
-use super::{BlockEncoder, Block, ColumnDef, EncodeError, EncodeRules, ReadOptions, read_block};
+use super::{Block, BlockEncoder, ColumnDef, EncodeError, EncodeRules, ReadOptions, read_block};
 use crate::wire::io::{ByteSource, SliceSource};
 
 /// A batch with these columns, all of them nullable.
 fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
     let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
-    RecordBatch::try_new(Arc::new(schema), columns.iter().map(|(_, array)| Arc::clone(array)).collect()).unwrap()
+    RecordBatch::try_new(Arc::new(schema), columns.iter().map(|(_, array)| Arc::clone(array)).collect())
+        .unwrap()
 }
 
 fn encoder(batch: &RecordBatch, types: &[&str], rules: &EncodeRules) -> Result<BlockEncoder> {

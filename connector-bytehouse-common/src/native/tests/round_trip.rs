@@ -11,8 +11,9 @@ use proptest::prelude::*;
 
 use super::{
     super::{BlockEncoder, ChType, ColumnDef, EncodeRules, ReadOptions, read_block},
-    Drip, encode_one, read, read_one, run,
+    Drip, encode_one,
     generate::{Dice, any_type, values},
+    read, read_one, run,
 };
 
 fn field(name: &str, array: &ArrayRef) -> Field {
@@ -143,7 +144,10 @@ fn a_block_without_columns_or_rows() {
     )
     .unwrap();
     let mut out = Vec::new();
-    BlockEncoder::new(&empty.schema(), &[], &EncodeRules::default()).unwrap().encode(&empty, &mut out).unwrap();
+    BlockEncoder::new(&empty.schema(), &[], &EncodeRules::default())
+        .unwrap()
+        .encode(&empty, &mut out)
+        .unwrap();
     assert_eq!(out, [0, 0]);
     let block = read(&out, &ReadOptions::default()).unwrap();
     assert!(block.columns.is_empty() && block.rows.num_rows() == 0);
@@ -160,7 +164,8 @@ fn a_dictionary_with_more_keys_than_a_byte_counts() {
     for (keys, width) in [(256, 0u8), (257, 1), (65_536, 1), (65_537, 2)] {
         let texts: Vec<String> = (0..keys).map(|i| format!("{i}")).collect();
         let array: ArrayRef = Arc::new(connector_core::arrow::array::StringArray::from(texts));
-        let bytes = encode_one(Arc::clone(&array), "LowCardinality(String)", &EncodeRules::default()).unwrap();
+        let bytes =
+            encode_one(Arc::clone(&array), "LowCardinality(String)", &EncodeRules::default()).unwrap();
         let flags = bytes.windows(8).find(|w| w[1..] == [6, 0, 0, 0, 0, 0, 0]).unwrap();
         assert_eq!(flags[0], width, "{keys} keys");
         assert_eq!(&read_one(&bytes), &array);

@@ -7,8 +7,8 @@ use connector_core::{
     arrow::{
         array::{
             Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal128Array, Decimal256Array,
-            DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float64Array, Int8Array,
-            Int32Array, Int64Array, LargeBinaryArray, ListArray, NullArray, RunArray, StringArray, StringViewArray,
+            DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int8Array, Int32Array,
+            Int64Array, LargeBinaryArray, ListArray, NullArray, RunArray, StringArray, StringViewArray,
             StructArray, Time64MicrosecondArray, UInt8Array, UInt64Array,
         },
         buffer::{NullBuffer, OffsetBuffer},
@@ -61,12 +61,16 @@ fn integers_of_another_width() {
         assert!(reason.contains(limits), "{reason}");
     }
     let (_, shown, reason) = refused(UInt64Array::from(vec![u64::MAX]), "Int64", &strict());
-    assert_eq!((shown.as_str(), reason.as_str()), ("18446744073709551615", "the type holds -9223372036854775808 to 9223372036854775807"));
+    assert_eq!(
+        (shown.as_str(), reason.as_str()),
+        ("18446744073709551615", "the type holds -9223372036854775808 to 9223372036854775807")
+    );
 }
 
 #[test]
 fn decimals_of_another_scale() {
-    let decimal = |values: Vec<i128>, p, s| Decimal128Array::from(values).with_precision_and_scale(p, s).unwrap();
+    let decimal =
+        |values: Vec<i128>, p, s| Decimal128Array::from(values).with_precision_and_scale(p, s).unwrap();
     let whole = |value: i64| value.to_le_bytes();
     assert_eq!(data_of(decimal(vec![-125], 5, 1), "Decimal(18, 4)"), whole(-125_000));
     assert_eq!(data_of(decimal(vec![125_000], 9, 4), "Decimal(18, 1)"), whole(125));
@@ -79,7 +83,10 @@ fn decimals_of_another_scale() {
 
     let fine = decimal(vec![-12_345], 9, 4);
     let (row, shown, reason) = refused(fine.clone(), "Decimal(9, 2)", &strict());
-    assert_eq!((row, shown.as_str(), reason.as_str()), (0, "-1.2345", "the type holds 2 digits behind the point"));
+    assert_eq!(
+        (row, shown.as_str(), reason.as_str()),
+        (0, "-1.2345", "the type holds 2 digits behind the point")
+    );
     let (_, _, reason) = refused(fine.clone(), "Int32", &strict());
     assert_eq!(reason, "the type holds whole numbers only");
     // Down, not toward zero.
@@ -98,11 +105,21 @@ fn decimals_of_another_scale() {
 
 #[test]
 fn floats_of_another_width() {
-    let half = Float16Array::from_iter_values([1.5f32].map(|f| <connector_core::arrow::datatypes::Float16Type as connector_core::arrow::array::ArrowPrimitiveType>::Native::from_f32(f)));
+    let half = cast(&Float64Array::from(vec![1.5]), &DataType::Float16).unwrap();
     assert_eq!(data_of(half, "Float64"), 1.5f64.to_le_bytes());
-    assert_eq!(data_of(Float64Array::from(vec![0.5, f64::INFINITY]), "Float32"), [0.5f32.to_le_bytes(), f32::INFINITY.to_le_bytes()].concat());
-    assert!(read_one(&encode_one(Arc::new(Float64Array::from(vec![f64::NAN])), "BFloat16", &strict()).unwrap()).data_type() == &DataType::Float32);
-    assert_eq!(refused(Float64Array::from(vec![0.1]), "Float32", &strict()).2, "the type holds it only approximately");
+    assert_eq!(
+        data_of(Float64Array::from(vec![0.5, f64::INFINITY]), "Float32"),
+        [0.5f32.to_le_bytes(), f32::INFINITY.to_le_bytes()].concat()
+    );
+    assert!(
+        read_one(&encode_one(Arc::new(Float64Array::from(vec![f64::NAN])), "BFloat16", &strict()).unwrap())
+            .data_type()
+            == &DataType::Float32
+    );
+    assert_eq!(
+        refused(Float64Array::from(vec![0.1]), "Float32", &strict()).2,
+        "the type holds it only approximately"
+    );
     refused(Float64Array::from(vec![1e300]), "Float32", &strict());
     assert_eq!(data_of(Int64Array::from(vec![1 << 53]), "Float64"), 9_007_199_254_740_992f64.to_le_bytes());
     refused(Int64Array::from(vec![(1 << 53) + 1]), "Float64", &strict());
@@ -127,8 +144,12 @@ fn bytes_go_in_as_they_are() {
     assert_eq!(data_of(three, "FixedString(4)"), b"\xff\x00\x01\x00");
     let five = BinaryArray::from(vec![&b"ok"[..], b"\xff1234"]);
     let (row, shown, reason) = refused(five, "FixedString(4)", &strict());
-    assert_eq!((row, shown.as_str(), reason.as_str()), (1, "\"\\xff1234\"", "it has 5 bytes, the type holds at most 4"));
-    let (_, shown, _) = refused(StringArray::from(vec!["é".repeat(500).as_str()]), "FixedString(4)", &strict());
+    assert_eq!(
+        (row, shown.as_str(), reason.as_str()),
+        (1, "\"\\xff1234\"", "it has 5 bytes, the type holds at most 4")
+    );
+    let (_, shown, _) =
+        refused(StringArray::from(vec!["é".repeat(500).as_str()]), "FixedString(4)", &strict());
     assert!(shown.ends_with("…\" (1000 bytes)") && shown.chars().count() < 150, "{shown}");
 }
 
@@ -139,11 +160,17 @@ fn texts_are_parsed_where_that_is_what_they_are_for() {
         ("1.2.3", "IPv4", "it is not an IPv4 address"),
         ("1.2.3.4.5", "IPv6", "it is not an IPv6 address"),
     ] {
-        assert_eq!(refused(StringArray::from(vec![text]), ty, &strict()), (0, format!("\"{text}\""), reason.to_owned()));
+        assert_eq!(
+            refused(StringArray::from(vec![text]), ty, &strict()),
+            (0, format!("\"{text}\""), reason.to_owned())
+        );
     }
     for ty in ["Int32", "Date", "DateTime", "DateTime64(3)", "Decimal(9, 2)", "Float64", "Bool"] {
         let message = mismatch(StringArray::from(vec!["1"]), ty);
-        assert!(message.starts_with(&format!("column `c` of type {ty} cannot take Utf8: text is not read")), "{message}");
+        assert!(
+            message.starts_with(&format!("column `c` of type {ty} cannot take Utf8: text is not read")),
+            "{message}"
+        );
     }
     assert!(mismatch(Int32Array::from(vec![1]), "String").contains("values are not turned into text"));
     assert!(mismatch(Int32Array::from(vec![1]), "Dynamic").contains("does not know the type"));
@@ -159,11 +186,20 @@ fn enums_take_listed_names_and_numbers_only() {
     assert_eq!(data_of(StringArray::from(vec!["public", "restricted"]), ty), [1, 2]);
     assert_eq!(data_of(StringViewArray::from(vec!["restricted"]), ty), [2]);
     assert_eq!(data_of(Int64Array::from(vec![2]), ty), [2]);
-    assert_eq!(refused(StringArray::from(vec!["public", "user"]), ty, &strict()).2, "the name is not listed in the enum");
-    assert_eq!(refused(Int64Array::from(vec![1, 3]), ty, &strict()), (1, "3".into(), "the number is not listed in the enum".into()));
+    assert_eq!(
+        refused(StringArray::from(vec!["public", "user"]), ty, &strict()).2,
+        "the name is not listed in the enum"
+    );
+    assert_eq!(
+        refused(Int64Array::from(vec![1, 3]), ty, &strict()),
+        (1, "3".into(), "the number is not listed in the enum".into())
+    );
     assert_eq!(refused(Int64Array::from(vec![1 << 20]), ty, &strict()).0, 0);
     assert_eq!(refused(StringArray::from(vec![Some("public"), None]), ty, &strict()).1, "null");
-    assert_eq!(data_of(StringArray::from(vec![None, Some("restricted")]), &format!("Nullable({ty})")), [1, 0, 1, 2]);
+    assert_eq!(
+        data_of(StringArray::from(vec![None, Some("restricted")]), &format!("Nullable({ty})")),
+        [1, 0, 1, 2]
+    );
     assert_eq!(data_with(Arc::new(StringArray::from(vec![None::<&str>])), ty, &lenient()), [1]);
     // The same rows fit once the enum has the value.
     assert_eq!(data_of(Int64Array::from(vec![1, 3]), "Enum8('public' = 1, 'user' = 3)"), [1, 3]);
@@ -175,9 +211,15 @@ fn nulls() {
     // B24
     let values = Int32Array::from(vec![None, Some(5), None]);
     assert_eq!(data_of(values.clone(), "Nullable(Int32)"), [1, 0, 1, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(refused(values.clone(), "Int32", &strict()), (0, "null".into(), "the column is not nullable".into()));
+    assert_eq!(
+        refused(values.clone(), "Int32", &strict()),
+        (0, "null".into(), "the column is not nullable".into())
+    );
     assert_eq!(data_with(Arc::new(values), "Int32", &lenient()), [0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(data_with(Arc::new(StringArray::from(vec![None, Some("a")])), "String", &lenient()), [0, 1, b'a']);
+    assert_eq!(
+        data_with(Arc::new(StringArray::from(vec![None, Some("a")])), "String", &lenient()),
+        [0, 1, b'a']
+    );
     assert_eq!(data_with(Arc::new(NullArray::new(2)), "UInt16", &lenient()), [0; 4]);
     let json = StringArray::from(vec![Some("[]"), None]);
     assert_eq!(data_of(json, "Nullable(Object('json'))"), b"\x01\x00\x01\x02[]\x02{}");
@@ -190,7 +232,10 @@ fn nulls() {
     let rows = list(vec![Some(vec![Some(1)]), None, Some(vec![])]);
     assert_eq!(refused(rows.clone(), "Array(Int32)", &strict()).0, 1);
     let one = 1u64.to_le_bytes();
-    assert_eq!(data_with(Arc::new(rows), "Array(Int32)", &lenient()), [&one[..], &one, &one, &[1, 0, 0, 0]].concat());
+    assert_eq!(
+        data_with(Arc::new(rows), "Array(Int32)", &lenient()),
+        [&one[..], &one, &one, &[1, 0, 0, 0]].concat()
+    );
     let rows = list(vec![Some(vec![Some(1)]), Some(vec![]), Some(vec![Some(2), Some(3), None])]);
     let (row, shown, reason) = refused(rows.clone(), "Array(Int32)", &strict());
     assert_eq!((row, shown.as_str()), (2, "null"));
@@ -224,8 +269,10 @@ fn what_lies_under_a_null_is_neither_checked_nor_sent() {
     let fixed = FixedSizeListArray::new(item, 1, elements, hidden.clone());
     assert_eq!(data_with(Arc::new(fixed), "Array(Int32)", &lenient()), expected);
 
-    let fields = vec![Field::new("a", DataType::Int32, true), Field::new("b", list.data_type().clone(), true)];
-    let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![Some(1), None, Some(3)])), Arc::new(list)];
+    let fields =
+        vec![Field::new("a", DataType::Int32, true), Field::new("b", list.data_type().clone(), true)];
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int32Array::from(vec![Some(1), None, Some(3)])), Arc::new(list)];
     let tuple = StructArray::new(fields.into(), columns, hidden);
     let bytes = data_with(Arc::new(tuple.clone()), "Tuple(a UInt8, b Array(UInt8))", &lenient());
     assert_eq!(bytes, [&[1, 0, 3][..], &ends, &[1, 3]].concat());
@@ -246,7 +293,11 @@ fn fixed_size_lists_and_runs_and_slices() {
     assert_eq!((row, shown.as_str()), (1, "300"));
     assert!(reason.contains("element 2"), "{reason}");
 
-    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 5]), &StringArray::from(vec![Some("a"), None])).unwrap();
+    let runs = RunArray::<Int32Type>::try_new(
+        &Int32Array::from(vec![2, 5]),
+        &StringArray::from(vec![Some("a"), None]),
+    )
+    .unwrap();
     assert_eq!(data_of(runs.slice(1, 3), "Nullable(String)"), [&[0, 1, 1][..], b"\x01a\x00\x00"].concat());
 }
 
@@ -256,24 +307,33 @@ fn dictionaries_send_only_what_occurs() {
     let keys = Int32Array::from(vec![Some(3), None, Some(1), Some(2), Some(3)]);
     let words = DictionaryArray::<Int32Type>::new(keys, Arc::new(values));
     let n = |value: u64| value.to_le_bytes();
-    let expected =
-        [&n(1)[..], &n(0x600), &n(3), b"\0\0a\0b\0", &n(5), &[1, 0, 2, 0, 1]].concat();
+    let expected = [&n(1)[..], &n(0x600), &n(3), b"\0\0a\0b\0", &n(5), &[1, 0, 2, 0, 1]].concat();
     assert_eq!(data_of(words.clone(), "LowCardinality(Nullable(FixedString(2)))"), expected);
     assert_eq!(refused(words.clone(), "LowCardinality(String)", &strict()).0, 1);
     assert_eq!(refused(words.slice(2, 2), "LowCardinality(String)", &strict()).0, 1);
     let block = encode_one(Arc::new(words.clone()), "LowCardinality(String)", &lenient()).unwrap();
     assert_eq!(&read_one(&block), &(Arc::new(StringArray::from(vec!["a", "", "b", "", "a"])) as ArrayRef));
     assert_eq!(data_of(words, "Nullable(FixedString(1))"), b"\0\x01\0\x01\0a\0b\0a");
-    let long = DictionaryArray::<Int32Type>::new(Int32Array::from(vec![1, 0, 0]), Arc::new(StringArray::from(vec!["long", "s"])));
+    let long = DictionaryArray::<Int32Type>::new(
+        Int32Array::from(vec![1, 0, 0]),
+        Arc::new(StringArray::from(vec!["long", "s"])),
+    );
     assert_eq!(refused(long, "LowCardinality(FixedString(2))", &strict()).0, 1);
-    let empty = DictionaryArray::<Int32Type>::new(Int32Array::from(vec![None, None]), Arc::new(StringArray::from(Vec::<&str>::new())));
-    assert_eq!(data_of(empty, "LowCardinality(Nullable(String))"), [&n(1)[..], &n(0x600), &n(1), &[0], &n(2), &[0, 0]].concat());
+    let empty = DictionaryArray::<Int32Type>::new(
+        Int32Array::from(vec![None, None]),
+        Arc::new(StringArray::from(Vec::<&str>::new())),
+    );
+    assert_eq!(
+        data_of(empty, "LowCardinality(Nullable(String))"),
+        [&n(1)[..], &n(0x600), &n(1), &[0], &n(2), &[0, 0]].concat()
+    );
 }
 
 #[test]
 fn tuples_are_matched_by_name() {
     let fields = vec![Field::new("a", DataType::Int8, true), Field::new("b", DataType::Utf8, true)];
-    let columns: Vec<ArrayRef> = vec![Arc::new(Int8Array::from(vec![1])), Arc::new(StringArray::from(vec!["x"]))];
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int8Array::from(vec![1])), Arc::new(StringArray::from(vec!["x"]))];
     let tuple = StructArray::new(fields.into(), columns, None);
     for (ty, why) in [
         ("Tuple(a Int8)", "2 fields, the tuple 1"),
@@ -299,7 +359,9 @@ fn columns_are_found_by_name() {
         ("extra", Arc::new(Int8Array::from(vec![9]))),
         ("a", Arc::new(Int8Array::from(vec![1]))),
     ]);
-    let columns = |names: &[&str]| -> Vec<ColumnDef> { names.iter().map(|n| ColumnDef::parse(*n, "Int8").unwrap()).collect() };
+    let columns = |names: &[&str]| -> Vec<ColumnDef> {
+        names.iter().map(|n| ColumnDef::parse(*n, "Int8").unwrap()).collect()
+    };
     let new = |names: &[&str]| BlockEncoder::new(&source.schema(), &columns(names), &strict());
     let mut out = Vec::new();
     let planned = new(&["a", "b"]).unwrap();
@@ -310,16 +372,19 @@ fn columns_are_found_by_name() {
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.message().contains("no column `missing`") && error.message().contains("Int8"), "{error}");
 
-    let twice = batch(&[("a", Arc::new(Int8Array::from(vec![1]))), ("a", Arc::new(Int8Array::from(vec![1])))]);
+    let twice =
+        batch(&[("a", Arc::new(Int8Array::from(vec![1]))), ("a", Arc::new(Int8Array::from(vec![1])))]);
     let error = BlockEncoder::new(&twice.schema(), &columns(&["a"]), &strict()).unwrap_err();
     assert!(error.message().contains("two columns named `a`"), "{error}");
 
     // A batch of another schema is refused and leaves nothing behind.
-    let other = batch(&[("b", Arc::new(Int64Array::from(vec![2]))), ("a", Arc::new(Int8Array::from(vec![2])))]);
+    let other =
+        batch(&[("b", Arc::new(Int64Array::from(vec![2]))), ("a", Arc::new(Int8Array::from(vec![2])))]);
     let error = planned.encode(&other, &mut out).unwrap_err();
     assert!(matches!(&error, EncodeError::Other(e) if e.kind() == ErrorKind::SchemaMismatch), "{error}");
     assert_eq!(out.len(), 18);
-    let bad = batch(&[("a", Arc::new(Int32Array::from(vec![1]))), ("b", Arc::new(Int32Array::from(vec![1000])))]);
+    let bad =
+        batch(&[("a", Arc::new(Int32Array::from(vec![1]))), ("b", Arc::new(Int32Array::from(vec![1000])))]);
     let narrow = encoder(&bad, &["Int8", "Int8"], &strict()).unwrap();
     let error = connector_core::Error::from(narrow.encode(&bad, &mut out).unwrap_err());
     assert_eq!(out.len(), 18);
@@ -332,7 +397,18 @@ fn columns_are_found_by_name() {
 #[test]
 fn times_of_day_as_text() {
     let times = Time64MicrosecondArray::from(vec![Some(0), None, Some(86_399_999_999)]);
-    assert_eq!(data_of(times.clone(), "Nullable(String)"), b"\x00\x01\x00\x0f00:00:00.000000\x00\x0f23:59:59.999999");
-    assert_eq!(data_of(cast(&times, &DataType::Time32(connector_core::arrow::datatypes::TimeUnit::Second)).unwrap().slice(2, 1), "String"), b"\x0823:59:59");
+    assert_eq!(
+        data_of(times.clone(), "Nullable(String)"),
+        b"\x00\x01\x00\x0f00:00:00.000000\x00\x0f23:59:59.999999"
+    );
+    assert_eq!(
+        data_of(
+            cast(&times, &DataType::Time32(connector_core::arrow::datatypes::TimeUnit::Second))
+                .unwrap()
+                .slice(2, 1),
+            "String"
+        ),
+        b"\x0823:59:59"
+    );
     refused(Time64MicrosecondArray::from(vec![86_400_000_000]), "String", &strict());
 }

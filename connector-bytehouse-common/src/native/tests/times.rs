@@ -16,7 +16,7 @@ use jiff::{
 use proptest::prelude::*;
 
 use super::{
-    super::{EncodeRules, EncodeError},
+    super::{EncodeError, EncodeRules},
     data_of, data_with, encode_one, refused,
 };
 
@@ -50,7 +50,8 @@ fn u32s(bytes: &[u8]) -> Vec<u32> {
 fn one_instant_in_every_unit() {
     // B15: an instant with nanoseconds and one before 1970, into every precision.
     let nanoseconds = [1_712_030_340_072_229_523i64, -1_000_000];
-    let units: [(i64, fn(Vec<i64>) -> ArrayRef); 3] = [
+    type Make = fn(Vec<i64>) -> ArrayRef;
+    let units: [(i64, Make); 3] = [
         (1_000_000, |v| Arc::new(TimestampMillisecondArray::from(v).with_timezone("UTC"))),
         (1_000, |v| Arc::new(TimestampMicrosecondArray::from(v).with_timezone("+00:00"))),
         (1, |v| Arc::new(TimestampNanosecondArray::from(v).with_timezone("Asia/Tokyo"))),
@@ -71,7 +72,10 @@ fn one_instant_in_every_unit() {
     }
     let (row, shown, reason) =
         refused(TimestampMillisecondArray::from(vec![0, 1]).with_timezone("UTC"), "DateTime", &strict());
-    assert_eq!((row, shown.as_str(), reason.as_str()), (1, "1970-01-01T00:00:00.001Z", "it is finer than the type's precision"));
+    assert_eq!(
+        (row, shown.as_str(), reason.as_str()),
+        (1, "1970-01-01T00:00:00.001Z", "it is finer than the type's precision")
+    );
     let before = TimestampMillisecondArray::from(vec![-1]).with_timezone("UTC");
     assert!(refused(before, "DateTime", &floor()).2.contains("1970-01-01T00:00:00Z to 2106-02-07T06:28:15Z"));
 }
@@ -97,7 +101,9 @@ fn dates_at_the_ends_of_their_ranges() {
         ("2300-01-01", false, false, false, false),
         ("9999-12-31", false, false, false, false),
     ] {
-        for (ty, fits) in [("Date", in_date), ("Date32", in_date32), ("DateTime", in_time), ("DateTime64(3)", in_time64)] {
+        for (ty, fits) in
+            [("Date", in_date), ("Date32", in_date32), ("DateTime", in_time), ("DateTime64(3)", in_time64)]
+        {
             let arrays: [ArrayRef; 3] = [
                 Arc::new(at(date)),
                 Arc::new(midnight(date)),
@@ -107,7 +113,10 @@ fn dates_at_the_ends_of_their_ranges() {
                 let outcome = encode_one(Arc::clone(&array), ty, &strict());
                 assert_eq!(outcome.is_ok(), fits, "{date} as {} in {ty}", array.data_type());
                 if let Err(EncodeError::BadCell(cell)) = outcome {
-                    assert!(cell.value.starts_with(date) && cell.reason.starts_with("the type holds 19"), "{cell}");
+                    assert!(
+                        cell.value.starts_with(date) && cell.reason.starts_with("the type holds 19"),
+                        "{cell}"
+                    );
                     assert_eq!(cell.column, "c");
                 }
             }
@@ -123,9 +132,15 @@ fn dates_at_the_ends_of_their_ranges() {
     assert_eq!(i64s(&data_with(Arc::new(at("9999-12-31")), "DateTime64(3)", &clamp())), [last]);
     // What is far outside of any calendar, and overflows on the way.
     let far = TimestampSecondArray::from(vec![i64::MAX, i64::MIN]);
-    assert_eq!(i64s(&data_with(Arc::new(far.clone()), "DateTime64(9)", &clamp())), [i64::MAX, -2_208_988_800_000_000_000]);
+    assert_eq!(
+        i64s(&data_with(Arc::new(far.clone()), "DateTime64(9)", &clamp())),
+        [i64::MAX, -2_208_988_800_000_000_000]
+    );
     let far_in_zone = EncodeRules { time_zone: Some(TimeZone::get("Asia/Tokyo").unwrap()), ..clamp() };
-    assert_eq!(data_with(Arc::new(far.clone()), "DateTime", &far_in_zone), [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    assert_eq!(
+        data_with(Arc::new(far.clone()), "DateTime", &far_in_zone),
+        [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
+    );
     assert!(refused(far, "DateTime64(9)", &strict()).2.contains("2262-04-11T23:47:16.854775807Z"));
     let nanosecond = "2262-04-12T00:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second();
     refused(TimestampSecondArray::from(vec![nanosecond]), "DateTime64(9)", &strict());
@@ -141,7 +156,10 @@ fn a_time_of_day_does_not_fit_into_a_date() {
     assert_eq!(data_with(Arc::new(before), "Date32", &floor()), [0xff; 4]);
     // The date is that of the timestamp's own zone.
     let evening = TimestampSecondArray::from(vec![16 * 3600]);
-    assert_eq!(data_with(Arc::new(evening.clone().with_timezone("Asia/Shanghai")), "Date", &strict()), [1, 0]);
+    assert_eq!(
+        data_with(Arc::new(evening.clone().with_timezone("Asia/Shanghai")), "Date", &strict()),
+        [1, 0]
+    );
     assert_eq!(data_with(Arc::new(evening.clone().with_timezone("+08:00")), "Date", &strict()), [1, 0]);
     assert_eq!(data_with(Arc::new(evening.clone().with_timezone("-0530")), "Date", &floor()), [0, 0]);
     let error = encode_one(Arc::new(evening.with_timezone("Nowhere/City")), "Date", &floor()).unwrap_err();
@@ -279,7 +297,12 @@ proptest! {
 
 #[test]
 fn every_unit_is_read_as_it_is() {
-    for (digits, unit) in [(0, TimeUnit::Second), (3, TimeUnit::Millisecond), (6, TimeUnit::Microsecond), (9, TimeUnit::Nanosecond)] {
+    for (digits, unit) in [
+        (0, TimeUnit::Second),
+        (3, TimeUnit::Millisecond),
+        (6, TimeUnit::Microsecond),
+        (9, TimeUnit::Nanosecond),
+    ] {
         let bytes = format!("\x01\x01\x01c\x0dDateTime64({digits})").into_bytes();
         let array = super::read_one(&[&bytes[..], &5i64.to_le_bytes()].concat());
         assert_eq!(array.data_type(), &DataType::Timestamp(unit, Some("UTC".into())));

@@ -1,6 +1,10 @@
 //! Type texts.
 
-use connector_core::{ErrorKind, arrow::datatypes::{DataType, Field, Fields, TimeUnit}, schema::metadata};
+use connector_core::{
+    ErrorKind,
+    arrow::datatypes::{DataType, Field, Fields, TimeUnit},
+    schema::metadata,
+};
 use proptest::prelude::*;
 
 use super::{
@@ -15,13 +19,42 @@ fn parse(text: &str) -> ChType {
 #[test]
 fn server_spellings_come_back_as_they_are() {
     for text in [
-        "UInt8", "Int256", "Float64", "BFloat16", "Bool", "String", "FixedString(16)", "UUID", "IPv4", "IPv6", "Date",
-        "Date32", "DateTime", "DateTime('Asia/Shanghai')", "DateTime64(3)", "DateTime64(9, 'UTC')", "Time", "Time(3)",
-        "Time64(6)", "Decimal(18, 4)", "Decimal(76, 76)", "Enum8('a' = -128, 'b' = 0, 'it\\'s' = 127)",
-        "Enum16('x' = -32768, 'y' = 1000)", "LowCardinality(Nullable(String))", "Array(Nullable(Int32))",
-        "Map(LowCardinality(String), Array(UInt64))", "Tuple(UInt8, String)", "Tuple(a UInt8, `b c` Nullable(String))",
-        "JSON", "Object('json')", "IntervalDay", "Nullable(Nothing)", "AggregateFunction(sum, UInt64)", "BitMap64",
-        "Array(Variant(String, Array(UInt8)))", "Tuple()",
+        "UInt8",
+        "Int256",
+        "Float64",
+        "BFloat16",
+        "Bool",
+        "String",
+        "FixedString(16)",
+        "UUID",
+        "IPv4",
+        "IPv6",
+        "Date",
+        "Date32",
+        "DateTime",
+        "DateTime('Asia/Shanghai')",
+        "DateTime64(3)",
+        "DateTime64(9, 'UTC')",
+        "Time",
+        "Time(3)",
+        "Time64(6)",
+        "Decimal(18, 4)",
+        "Decimal(76, 76)",
+        "Enum8('a' = -128, 'b' = 0, 'it\\'s' = 127)",
+        "Enum16('x' = -32768, 'y' = 1000)",
+        "LowCardinality(Nullable(String))",
+        "Array(Nullable(Int32))",
+        "Map(LowCardinality(String), Array(UInt64))",
+        "Tuple(UInt8, String)",
+        "Tuple(a UInt8, `b c` Nullable(String))",
+        "JSON",
+        "Object('json')",
+        "IntervalDay",
+        "Nullable(Nothing)",
+        "AggregateFunction(sum, UInt64)",
+        "BitMap64",
+        "Array(Variant(String, Array(UInt8)))",
+        "Tuple()",
     ] {
         assert_eq!(parse(text).to_string(), text);
         assert_eq!(ColumnDef::parse("c", text).unwrap().type_text(), text);
@@ -111,7 +144,10 @@ fn malformed_texts_are_refused_with_a_reason() {
 #[test]
 fn unknown_types_are_found_wherever_they_are() {
     assert_eq!(parse("Map(String, Array(Dynamic))").unknown(), Some("Dynamic"));
-    assert_eq!(parse("Tuple(a UInt8, b AggregateFunction(sum, UInt8))").unknown(), Some("AggregateFunction(sum, UInt8)"));
+    assert_eq!(
+        parse("Tuple(a UInt8, b AggregateFunction(sum, UInt8))").unknown(),
+        Some("AggregateFunction(sum, UInt8)")
+    );
     assert_eq!(parse("Map(String, UInt8)").unknown(), None);
     let error = arrow_field(&ColumnDef::parse("c", "Array(Dynamic)").unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -143,7 +179,9 @@ fn arrow_fields_of_columns() {
         assert_eq!((field.data_type(), field.is_nullable()), (&data_type, nullable), "{text}");
         assert_eq!(field.metadata()[metadata::SOURCE_TYPE], text);
     }
-    let DataType::Struct(fields) = field("Tuple(UInt8, b Nullable(String))").data_type().clone() else { panic!() };
+    let DataType::Struct(fields) = field("Tuple(UInt8, b Nullable(String))").data_type().clone() else {
+        panic!()
+    };
     assert_eq!(fields[0], Field::new("1", DataType::UInt8, false).into());
     assert_eq!(fields[1], Field::new("b", DataType::Utf8, true).into());
 }
@@ -166,13 +204,18 @@ fn column_types_for_arrow_fields() {
         (DataType::Decimal128(10, -3), false, "Decimal(13, 0)"),
         (DataType::Date64, false, "Date32"),
         (DataType::Timestamp(TimeUnit::Second, None), false, "DateTime"),
-        (DataType::Timestamp(TimeUnit::Millisecond, Some("Asia/Tokyo".into())), false, "DateTime64(3, 'Asia/Tokyo')"),
+        (
+            DataType::Timestamp(TimeUnit::Millisecond, Some("Asia/Tokyo".into())),
+            false,
+            "DateTime64(3, 'Asia/Tokyo')",
+        ),
         (DataType::Timestamp(TimeUnit::Microsecond, Some("+08:00".into())), false, "DateTime64(6)"),
         (DataType::Time32(TimeUnit::Millisecond), false, "Time(3)"),
         (list(Field::new("item", DataType::Int8, true)), true, "Array(Nullable(Int8))"),
         (map, true, "Map(String, Nullable(Int32))"),
         (dictionary(DataType::Utf8), true, "LowCardinality(Nullable(String))"),
         (dictionary(DataType::Boolean), false, "Bool"),
+        (dictionary(DataType::Int64), true, "Nullable(Int64)"),
         (DataType::Null, true, "Nullable(Nothing)"),
         (
             DataType::Struct(vec![Field::new("a b", DataType::UInt8, true)].into()),
@@ -185,7 +228,8 @@ fn column_types_for_arrow_fields() {
     let precise = Field::new("c", DataType::Timestamp(TimeUnit::Microsecond, None), false)
         .with_metadata([(metadata::PRECISION.to_owned(), "2".to_owned())].into());
     assert_eq!(ch_type_for(&precise).unwrap().to_string(), "DateTime64(2)");
-    let interval = Field::new("c", DataType::Interval(connector_core::arrow::datatypes::IntervalUnit::DayTime), true);
+    let interval =
+        Field::new("c", DataType::Interval(connector_core::arrow::datatypes::IntervalUnit::DayTime), true);
     assert_eq!(ch_type_for(&interval).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
@@ -197,7 +241,9 @@ proptest! {
 
     #[test]
     fn no_text_panics(text in ".{0,60}") {
-        let _ = text.parse::<ChType>();
+        if let Ok(ty) = text.parse::<ChType>() {
+            prop_assert_eq!(ty.to_string().parse::<ChType>().unwrap(), ty);
+        }
     }
 
     #[test]

@@ -12,14 +12,18 @@ mod hello;
 mod packets;
 mod query;
 
-pub use hello::{ClientHello, ServerHello, put_client_hello, put_server_hello, read_client_hello, read_server_hello};
+pub use hello::{
+    ClientHello, ServerHello, put_client_hello, put_server_hello, read_client_hello, read_server_hello,
+};
 pub use packets::{
-    BlockInfo, ProfileInfo, Progress, ServerException, TableColumns, put_block_info, put_data_prefix, put_end_of_stream,
-    put_exception, put_pong, put_profile_info, put_progress, put_table_columns, put_timezone_update, read_block_info,
-    read_exception, read_profile_info, read_progress, read_table_columns,
+    BlockInfo, ProfileInfo, Progress, ServerException, TableColumns, put_block_info, put_data_prefix,
+    put_end_of_stream, put_exception, put_pong, put_profile_info, put_progress, put_table_columns,
+    put_timezone_update, read_block_info, read_exception, read_profile_info, read_progress,
+    read_table_columns,
 };
 pub use query::{
-    ClientInfo, QUERY_KIND_INITIAL, Query, STAGE_COMPLETE, TraceContext, put_query, read_query, read_query_with,
+    ClientInfo, QUERY_KIND_INITIAL, Query, STAGE_COMPLETE, TraceContext, put_query, read_query,
+    read_query_with,
 };
 
 use connector_core::{Error, ErrorKind, Result};

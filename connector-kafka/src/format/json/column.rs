@@ -7,8 +7,9 @@ use connector_core::{
     arrow::{
         array::{ArrayRef, ArrowPrimitiveType, NullArray, NullBufferBuilder, PrimitiveArray},
         datatypes::{
-            DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field, Float32Type, Float64Type,
-            Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+            DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field, Float32Type,
+            Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+            UInt64Type,
         },
         error::ArrowError,
     },
@@ -259,7 +260,9 @@ impl Builder {
             DataType::Decimal256(p, s) => Self::Decimal256(DecimalColumn::new(*p, *s, path)?),
             DataType::Date32 => Self::Date(DateColumn::new()),
             DataType::Time32(unit) | DataType::Time64(unit) => Self::Time(TimeColumn::new(*unit)),
-            DataType::Timestamp(unit, zone) => Self::Timestamp(TimestampColumn::new(*unit, zone.clone(), options)),
+            DataType::Timestamp(unit, zone) => {
+                Self::Timestamp(TimestampColumn::new(*unit, zone.clone(), options))
+            }
             DataType::Utf8 => Self::Text(TextColumn::new(false)),
             DataType::Utf8View => Self::Text(TextColumn::new(true)),
             DataType::LargeUtf8 => Self::LargeText(TextColumn::new(false)),

@@ -196,7 +196,8 @@ impl<'a> Cursor<'a> {
     }
 
     fn unicode_escape(&mut self, start: usize) -> Result<char, Fault> {
-        const HALF: &str = "two `\\u` escapes that make up one character, as half a surrogate pair is no text";
+        const HALF: &str =
+            "two `\\u` escapes that make up one character, as half a surrogate pair is no text";
         let first = self.hex4(start + 2)?;
         self.pos = start + 6;
         if let Some(character) = char::from_u32(first) {
@@ -210,7 +211,8 @@ impl<'a> Cursor<'a> {
         let second = self.hex4(start + 8)?;
         self.pos = start + 12;
         let low = second.wrapping_sub(0xDC00);
-        let character = if low < 0x400 { char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + low) } else { None };
+        let character =
+            if low < 0x400 { char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + low) } else { None };
         character.ok_or_else(|| Fault::syntax(start, HALF))
     }
 
@@ -219,7 +221,8 @@ impl<'a> Cursor<'a> {
         let mut value = 0;
         for digit in digits {
             let digit = char::from(*digit).to_digit(16);
-            value = value * 16 + digit.ok_or_else(|| self.malformed("four hexadecimal digits after `\\u`"))?;
+            value =
+                value * 16 + digit.ok_or_else(|| self.malformed("four hexadecimal digits after `\\u`"))?;
         }
         if digits.is_empty() {
             return Err(self.malformed("four hexadecimal digits after `\\u`"));

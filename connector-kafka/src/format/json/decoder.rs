@@ -151,7 +151,9 @@ impl JsonDecoder {
         self.reserved = false;
         self.root
             .finish_columns()
-            .and_then(|columns| RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), columns, &options))
+            .and_then(|columns| {
+                RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), columns, &options)
+            })
             .map_err(|e| {
                 Error::new(ErrorKind::Unexpected, "cannot build a batch of decoded records")
                     .with_operation("kafka.decode")

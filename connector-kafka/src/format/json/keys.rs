@@ -36,13 +36,20 @@ impl KeyRule {
     }
 
     /// The places, in order, of the keys that another one follows (`superseded`) or precedes.
-    pub(super) fn duplicates(&self, marks: &mut [KeyMark], cursor: &Cursor<'_>, superseded: bool) -> Vec<usize> {
+    pub(super) fn duplicates(
+        &self,
+        marks: &mut [KeyMark],
+        cursor: &Cursor<'_>,
+        superseded: bool,
+    ) -> Vec<usize> {
         let mut found = Vec::new();
         if marks.len() < 2 {
             return found;
         }
         marks.sort_unstable();
-        let same = |a: &KeyMark, b: &KeyMark| a.hash == b.hash && self.text_at(cursor, a.at) == self.text_at(cursor, b.at);
+        let same = |a: &KeyMark, b: &KeyMark| {
+            a.hash == b.hash && self.text_at(cursor, a.at) == self.text_at(cursor, b.at)
+        };
         for group in marks.chunk_by(|a, b| a.hash == b.hash) {
             // Nearly always one key; different texts with the same hash are compared each with each.
             for (i, mark) in group.iter().enumerate() {

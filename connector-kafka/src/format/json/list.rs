@@ -127,7 +127,12 @@ impl<O: OffsetSizeTrait> Build for ListColumn<O> {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.ends.finish();
-        Ok(Arc::new(GenericListArray::try_new(Arc::clone(&self.field), offsets, self.items.finish()?, nulls)?))
+        Ok(Arc::new(GenericListArray::try_new(
+            Arc::clone(&self.field),
+            offsets,
+            self.items.finish()?,
+            nulls,
+        )?))
     }
 
     fn memory_size(&self) -> usize {

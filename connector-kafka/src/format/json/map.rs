@@ -40,7 +40,10 @@ impl MapColumn {
             return Err(unsupported(path, "the entries of a map have to be a key and a value"));
         };
         if !matches!(key.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
-            return Err(unsupported(path, &format!("the keys of a JSON object are text, not {}", key.data_type())));
+            return Err(unsupported(
+                path,
+                &format!("the keys of a JSON object are text, not {}", key.data_type()),
+            ));
         }
         if sorted {
             return Err(unsupported(path, "the keys of a JSON object are not sorted"));
@@ -116,9 +119,7 @@ impl MapColumn {
             } else {
                 self.decode_key(cursor, context)?;
                 cursor.skip_space();
-                self.values
-                    .decode(cursor, context)
-                    .map_err(|fault| fault.in_entry(&key_at(cursor, key)))?;
+                self.values.decode(cursor, context).map_err(|fault| fault.in_entry(&key_at(cursor, key)))?;
                 len += 1;
             }
             cursor.skip_space();

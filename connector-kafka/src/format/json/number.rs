@@ -295,7 +295,9 @@ mod tests {
 
     #[test]
     fn text_that_is_no_number_is_refused() {
-        for text in ["", "-", "+", ".", "1e", "1e+", "e5", "1.2.3", "0x10", "1_000", " 1", "1 ", "NaN", "inf", "--1"] {
+        for text in
+            ["", "-", "+", ".", "1e", "1e+", "e5", "1.2.3", "0x10", "1_000", " 1", "1 ", "NaN", "inf", "--1"]
+        {
             assert!(Number::from_text(text).is_none(), "{text}");
         }
     }
@@ -313,7 +315,8 @@ mod tests {
 
     #[test]
     fn short_forms_read_what_they_can_and_nothing_else() {
-        let short = |text: &str| short_decimal(text.as_bytes()).map(|d| (d.negative, d.digits, d.fraction, d.len));
+        let short =
+            |text: &str| short_decimal(text.as_bytes()).map(|d| (d.negative, d.digits, d.fraction, d.len));
         assert_eq!(short("12.50,"), Some((false, 1250, 2, 5)));
         assert_eq!(short("-7"), Some((true, 7, 0, 2)));
         assert_eq!(short("0.001\""), Some((false, 1, 3, 5)));
@@ -321,7 +324,10 @@ mod tests {
         for text in ["", "-", "1.", ".5", "01", "1e2", "1.5E2", "1234567890123456789", "x"] {
             assert_eq!(short(text), None, "{text}");
         }
-        assert_eq!(Cursor::new("9999999999999999999 ").short_integer(), Some((false, 9_999_999_999_999_999_999)));
+        assert_eq!(
+            Cursor::new("9999999999999999999 ").short_integer(),
+            Some((false, 9_999_999_999_999_999_999))
+        );
         for text in ["18446744073709551615", "1.0", "1e2", "007", "-", ""] {
             assert_eq!(Cursor::new(text).short_integer(), None, "{text}");
         }

@@ -30,12 +30,67 @@ const START: usize = usize::MAX - 1;
 const EXTRA_SLOTS: usize = 256;
 const EXTRA_NAME: usize = 64;
 
+/// A key from its quote to its colon, as producers write it: `"name":`.
+#[derive(Debug, Default)]
+struct Spelling {
+    /// All of it; empty when the name needs escapes, and then it is never met.
+    bytes: Vec<u8>,
+    /// The first eight bytes, and which of them count.
+    head: u64,
+    mask: u64,
+    /// The last eight bytes.
+    tail: u64,
+}
+
+impl Spelling {
+    fn new(name: &str) -> Self {
+        let mut spelling = Self::default();
+        spelling.set(name);
+        spelling
+    }
+
+    fn set(&mut self, name: &str) {
+        self.bytes.clear();
+        if name.bytes().any(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F)) {
+            return;
+        }
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\":");
+        let (mut head, mut mask) = ([0; 8], [0; 8]);
+        for ((head, mask), byte) in head.iter_mut().zip(&mut mask).zip(&self.bytes) {
+            (*head, *mask) = (*byte, 0xFF);
+        }
+        self.head = u64::from_le_bytes(head);
+        self.mask = u64::from_le_bytes(mask);
+        self.tail = self.bytes.last_chunk().map_or(0, |tail| u64::from_le_bytes(*tail));
+    }
+
+    /// Whether `text` begins with this key. Short ones are compared as one or two numbers, which is what
+    /// most keys are and what a comparison of slices of unknown length is slow at.
+    #[inline]
+    fn begins(&self, text: &[u8]) -> bool {
+        let len = self.bytes.len();
+        let Some(head) = text.first_chunk() else { return len > 0 && text.starts_with(&self.bytes) };
+        if len == 0 || u64::from_le_bytes(*head) & self.mask != self.head {
+            return false;
+        }
+        match len {
+            ..=8 => true,
+            9..=16 => text
+                .get(..len)
+                .and_then(<[u8]>::last_chunk)
+                .is_some_and(|t| u64::from_le_bytes(*t) == self.tail),
+            _ => text.starts_with(&self.bytes),
+        }
+    }
+}
+
 /// A key that records have.
 #[derive(Debug)]
 struct Slot {
     name: String,
-    /// The key from its quote to its colon, as producers write it: `"name":`. Empty when it needs escapes.
-    pattern: Vec<u8>,
+    spelling: Spelling,
     /// The column, or `NONE` for a key that has none.
     column: usize,
     /// The slot of the key that follows this one, as far as we know.
@@ -46,27 +101,15 @@ struct Slot {
 
 impl Slot {
     fn new(name: &str, column: usize) -> Self {
-        let mut slot = Self { name: name.to_owned(), pattern: Vec::new(), column, next: NONE, object: 0 };
-        slot.set_spelling(name);
-        slot
-    }
-
-    fn set_spelling(&mut self, name: &str) {
-        self.pattern.clear();
-        if name.bytes().any(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F)) {
-            return;
-        }
-        self.pattern.push(b'"');
-        self.pattern.extend_from_slice(name.as_bytes());
-        self.pattern.extend_from_slice(b"\":");
+        Self { name: name.to_owned(), spelling: Spelling::new(name), column, next: NONE, object: 0 }
     }
 
     /// Reads the key and its colon, if this is the one that stands at the cursor.
     #[inline]
     fn read(&self, cursor: &mut Cursor<'_>) -> bool {
-        let found = !self.pattern.is_empty() && cursor.rest().starts_with(&self.pattern);
+        let found = self.spelling.begins(cursor.rest());
         if found {
-            cursor.advance(self.pattern.len());
+            cursor.advance(self.spelling.bytes.len());
         }
         found
     }
@@ -108,7 +151,13 @@ impl Slots {
 
     /// Reads the key at the cursor and its colon; `guess` is the slot that should come.
     #[inline]
-    fn read(&mut self, guess: usize, previous: usize, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<usize, Fault> {
+    fn read(
+        &mut self,
+        guess: usize,
+        previous: usize,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<usize, Fault> {
         match self.slots.get(guess) {
             Some(slot) if slot.read(cursor) => Ok(guess),
             Some(slot) if self.slots.get(slot.next).is_some_and(|slot| slot.read(cursor)) => Ok(slot.next),
@@ -118,7 +167,12 @@ impl Slots {
 
     /// Reads a key that was not foreseen. `NONE` for one without a column that is not worth a slot.
     #[inline(never)]
-    fn find(&mut self, previous: usize, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<usize, Fault> {
+    fn find(
+        &mut self,
+        previous: usize,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<usize, Fault> {
         let start = cursor.pos();
         if cursor.peek() != b'"' {
             return Err(cursor.malformed("a key in double quotes"));
@@ -128,10 +182,11 @@ impl Slots {
         let found = if self.fold { self.by_name.get(&*fold_case(name)) } else { self.by_name.get(name) };
         let found = match found.copied() {
             Some(slot) => {
-                if self.fold && is_plain
+                if self.fold
+                    && is_plain
                     && let Some(slot) = self.slots.get_mut(slot)
                 {
-                    slot.set_spelling(name);
+                    slot.spelling.set(name);
                 }
                 slot
             }
@@ -186,19 +241,34 @@ impl ObjectColumn {
             .iter()
             .map(|field| Column::new(field, &nested_path(path, field.name()), options))
             .collect::<Result<_>>()?;
-        Ok(Self { fields: fields.clone(), columns, slots, validity: NullBufferBuilder::new(0), len: 0, hint: 0 })
+        Ok(Self {
+            fields: fields.clone(),
+            columns,
+            slots,
+            validity: NullBufferBuilder::new(0),
+            len: 0,
+            hint: 0,
+        })
     }
 
     /// Reads the value of the key that stands at `key`, and tells how many columns have got their first value.
     #[inline]
-    fn decode_field(&mut self, object: u64, key: usize, slot: usize, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<usize, Fault> {
+    fn decode_field(
+        &mut self,
+        object: u64,
+        key: usize,
+        slot: usize,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<usize, Fault> {
         let Some(slot) = self.slots.slots.get_mut(slot) else {
             cursor.skip_value()?;
             return Ok(0);
         };
         let again = std::mem::replace(&mut slot.object, object) == object;
         if again && context.options.duplicate_keys == DuplicateKeys::Fail {
-            return Err(Fault::new(JsonErrorKind::DuplicateKey, key, "each key once in its object").in_key(&slot.name));
+            return Err(Fault::new(JsonErrorKind::DuplicateKey, key, "each key once in its object")
+                .in_key(&slot.name));
         }
         let Some(column) = self.columns.get_mut(slot.column) else {
             cursor.skip_value().map_err(|fault| fault.in_key(&slot.name))?;
@@ -315,5 +385,31 @@ impl Build for ObjectColumn {
 
     fn memory_size(&self) -> usize {
         self.columns.iter().map(Column::memory_size).sum::<usize>() + self.len.div_ceil(8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_every_length_are_compared_to_the_last_byte() {
+        for len in 0..40 {
+            let name = "abcdefghijklmnopqrstuvwxyz0123456789_-+."[..len].to_owned();
+            let spelling = Spelling::new(&name);
+            let text = format!("\"{name}\":1,\"and more\":2}}");
+            assert!(spelling.begins(text.as_bytes()), "{name}");
+            assert!(spelling.begins(format!("\"{name}\":").as_bytes()), "{name}");
+            for at in 0..len + 3 {
+                let mut other = text.clone().into_bytes();
+                other[at] ^= 1;
+                assert!(!spelling.begins(&other), "{name} {at}");
+                assert!(!spelling.begins(&text.as_bytes()[..at]), "{name} {at}");
+            }
+        }
+        for name in ["\"", "a\\b", "a\nb"] {
+            assert!(!Spelling::new(name).begins(format!("\"{name}\":").as_bytes()));
+            assert!(!Spelling::new(name).begins(b""));
+        }
     }
 }

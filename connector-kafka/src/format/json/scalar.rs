@@ -6,7 +6,8 @@ use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
         array::{
-            ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, NullBufferBuilder,
+            ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder,
+            NullBufferBuilder,
         },
         datatypes::{DecimalType, Float32Type, Float64Type, i256, validate_decimal_precision_and_scale},
         error::ArrowError,
@@ -103,7 +104,9 @@ macro_rules! store_methods {
 pub(super) use store_methods;
 
 /// The integers of Rust that Arrow has.
-pub(super) trait Integer: ArrowNativeTypeOp + TryFrom<u64> + TryFrom<i64> + TryFrom<i128> + Display {
+pub(super) trait Integer:
+    ArrowNativeTypeOp + TryFrom<u64> + TryFrom<i64> + TryFrom<i128> + Display
+{
     /// The value with the bits of a negative `value`, where the type is unsigned and as wide.
     fn from_twos_complement(value: i128) -> Option<Self>;
 }
@@ -250,7 +253,11 @@ impl<T: FloatType> FloatColumn<T> {
     }
 
     fn expected() -> String {
-        format!("{} floating-point number up to {:?}; JSON has no NaN or Infinity", T::Native::NAME, T::Native::LIMIT)
+        format!(
+            "{} floating-point number up to {:?}; JSON has no NaN or Infinity",
+            T::Native::NAME,
+            T::Native::LIMIT
+        )
     }
 
     fn nearest(digits: &str) -> Result<T::Native, JsonErrorKind> {

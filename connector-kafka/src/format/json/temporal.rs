@@ -6,8 +6,8 @@ use connector_core::arrow::{
     array::ArrayRef,
     datatypes::{
         Date32Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-        Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-        TimestampSecondType,
+        Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+        TimestampNanosecondType, TimestampSecondType,
     },
     error::ArrowError,
 };
@@ -22,7 +22,10 @@ use super::{
     cursor::Cursor,
     error::{Fault, JsonErrorKind},
     scalar::store_methods,
-    time::{COMMON_LEN, DateTime, SECONDS_PER_DAY, TimeOfDay, common_datetime, parse_date, parse_datetime, parse_time},
+    time::{
+        COMMON_LEN, DateTime, SECONDS_PER_DAY, TimeOfDay, common_datetime, parse_date, parse_datetime,
+        parse_time,
+    },
 };
 
 /// Dates: `YYYY-MM-DD`, or whole days since 1970-01-01.
@@ -43,10 +46,8 @@ impl Build for DateColumn {
         let start = cursor.pos();
         let value = match cursor.peek() {
             b'"' => parse_date(cursor.string(&mut context.scratch)?).ok_or(JsonErrorKind::InvalidText),
-            b'-' | b'0'..=b'9' => {
-                whole(cursor, 0, context.options.truncate_time)?
-                    .and_then(|days| i32::try_from(days).map_err(|_| JsonErrorKind::OutOfRange))
-            }
+            b'-' | b'0'..=b'9' => whole(cursor, 0, context.options.truncate_time)?
+                .and_then(|days| i32::try_from(days).map_err(|_| JsonErrorKind::OutOfRange)),
             _ => return Err(cursor.mismatch(EXPECTED)),
         };
         self.store.push(value.map_err(|kind| Fault::new(kind, start, EXPECTED))?);
@@ -67,7 +68,8 @@ fn whole(cursor: &mut Cursor<'_>, power: i64, floor: bool) -> Result<Result<i64,
     if power == 0
         && let Some((negative, magnitude)) = cursor.short_integer()
     {
-        let value = if negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
+        let value =
+            if negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
         return Ok(value.ok_or(JsonErrorKind::OutOfRange));
     }
     cursor.set_pos(start);
@@ -166,7 +168,9 @@ impl Build for TimeColumn {
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let array = self.store.finish()?;
         Ok(match self.unit {
-            TimeUnit::Second => Arc::new(array.unary::<_, Int32Type>(narrow).reinterpret_cast::<Time32SecondType>()),
+            TimeUnit::Second => {
+                Arc::new(array.unary::<_, Int32Type>(narrow).reinterpret_cast::<Time32SecondType>())
+            }
             TimeUnit::Millisecond => {
                 Arc::new(array.unary::<_, Int32Type>(narrow).reinterpret_cast::<Time32MillisecondType>())
             }
@@ -327,7 +331,9 @@ impl Build for TimestampColumn {
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (array, zone) = (self.store.finish()?, self.zone.clone());
         Ok(match self.unit {
-            TimeUnit::Second => Arc::new(array.reinterpret_cast::<TimestampSecondType>().with_timezone_opt(zone)),
+            TimeUnit::Second => {
+                Arc::new(array.reinterpret_cast::<TimestampSecondType>().with_timezone_opt(zone))
+            }
             TimeUnit::Millisecond => {
                 Arc::new(array.reinterpret_cast::<TimestampMillisecondType>().with_timezone_opt(zone))
             }
@@ -340,4 +346,3 @@ impl Build for TimestampColumn {
         })
     }
 }
-

@@ -200,7 +200,8 @@ pub(super) struct FixedBinaryColumn {
 impl FixedBinaryColumn {
     pub(super) fn new(width: i32, path: &str) -> Result<Self> {
         let bytes = usize::try_from(width).ok().filter(|bytes| *bytes > 0);
-        let bytes = bytes.ok_or_else(|| unsupported(path, "a binary type needs a width of at least one byte"))?;
+        let bytes =
+            bytes.ok_or_else(|| unsupported(path, "a binary type needs a width of at least one byte"))?;
         Ok(Self { width, bytes, values: Vec::new(), validity: NullBufferBuilder::new(0), hint: 0 })
     }
 

@@ -88,7 +88,8 @@ pub(super) fn common_datetime(text: &[u8; COMMON_LEN]) -> Option<DateTime> {
     let (time, rest) = rest.split_first_chunk::<8>()?;
     let [b'.', hundreds, tens, ones, b'Z', b'"'] = rest else { return None };
     let mut valid = true;
-    let millis = digits(&[b'0', *hundreds], [0, 1], &mut valid) * 100 + digits(&[*tens, *ones], [0, 1], &mut valid);
+    let millis =
+        digits(&[b'0', *hundreds], [0, 1], &mut valid) * 100 + digits(&[*tens, *ones], [0, 1], &mut valid);
     if !valid {
         return None;
     }
@@ -128,7 +129,11 @@ fn time_prefix(text: &[u8]) -> Option<(TimeOfDay, &[u8])> {
             let (short, rest) = text.split_first_chunk::<5>()?;
             let [h1, h2, c, m1, m2] = *short;
             return Some((
-                TimeOfDay { seconds: fixed_time(&[h1, h2, c, m1, m2, b':', b'0', b'0'])?, nanos: 0, finer: false },
+                TimeOfDay {
+                    seconds: fixed_time(&[h1, h2, c, m1, m2, b':', b'0', b'0'])?,
+                    nanos: 0,
+                    finer: false,
+                },
                 rest,
             ));
         }
@@ -186,10 +191,21 @@ mod tests {
             }
             date = date.tomorrow().unwrap();
         }
-        for text in ["2023-02-29", "1900-02-29", "2024-00-01", "2024-13-01", "2024-01-00", "2024-04-31", "0000-00-00"] {
+        for text in
+            ["2023-02-29", "1900-02-29", "2024-00-01", "2024-13-01", "2024-01-00", "2024-04-31", "0000-00-00"]
+        {
             assert_eq!(parse_date(text), None, "{text}");
         }
-        for text in ["", "2024-1-1", "24-01-01", "2024/01/01", "2024-01-01T", "+2024-01-01", "２０24-01-01", "2024-01-0x"] {
+        for text in [
+            "",
+            "2024-1-1",
+            "24-01-01",
+            "2024/01/01",
+            "2024-01-01T",
+            "+2024-01-01",
+            "２０24-01-01",
+            "2024-01-0x",
+        ] {
             assert_eq!(parse_date(text), None, "{text}");
         }
     }
@@ -202,7 +218,18 @@ mod tests {
         assert_eq!(parse_time("01:02:03.5"), time(3723, 500_000_000));
         assert_eq!(parse_time("01:02:03.0000000000"), time(3723, 0));
         assert!(parse_time("01:02:03.0000000001").is_some_and(|t| t.finer));
-        for text in ["24:00", "23:60", "23:59:60", "1:02", "01:02:", "01:02:03.", "01:02.5", "01-02-03", "", "01:02:03Z"] {
+        for text in [
+            "24:00",
+            "23:60",
+            "23:59:60",
+            "1:02",
+            "01:02:",
+            "01:02:03.",
+            "01:02.5",
+            "01-02-03",
+            "",
+            "01:02:03Z",
+        ] {
             assert_eq!(parse_time(text), None, "{text}");
         }
     }
@@ -228,10 +255,22 @@ mod tests {
             assert_eq!(parse_datetime(text), expected, "{text}");
         }
         for text in [
-            "", "2024-04-02T", "2024-04-02T03", "2024-04-02X03:59", "2024-04-02T03:59:00+", "2024-04-02T03:59:00+8",
-            "2024-04-02T03:59:00 ", "2024-04-02T03:59:00UTC", "2024-04-02T03:59:00+08:00[Asia/Shanghai]",
-            "2024-04-02T03:59:00Zx", "2024-04-02T24:00:00Z", "2016-12-31T23:59:60Z", "2024-04-02T03:59:00+24:00",
-            "2024-04-02T03:59:00.Z", "20240402T035900Z", "1712030340",
+            "",
+            "2024-04-02T",
+            "2024-04-02T03",
+            "2024-04-02X03:59",
+            "2024-04-02T03:59:00+",
+            "2024-04-02T03:59:00+8",
+            "2024-04-02T03:59:00 ",
+            "2024-04-02T03:59:00UTC",
+            "2024-04-02T03:59:00+08:00[Asia/Shanghai]",
+            "2024-04-02T03:59:00Zx",
+            "2024-04-02T24:00:00Z",
+            "2016-12-31T23:59:60Z",
+            "2024-04-02T03:59:00+24:00",
+            "2024-04-02T03:59:00.Z",
+            "20240402T035900Z",
+            "1712030340",
         ] {
             assert_eq!(parse_datetime(text), None, "{text}");
         }
@@ -244,7 +283,12 @@ mod tests {
             assert_eq!(common(text), parse_datetime(text), "{text}");
             assert!(common(text).is_some());
         }
-        for text in ["2026-02-29T00:00:00.137Z", "2026-01-01T00:00:00.13xZ", "2026-01-01 00:00:00.137Z", "2026-01-01T00:00:00.1370"] {
+        for text in [
+            "2026-02-29T00:00:00.137Z",
+            "2026-01-01T00:00:00.13xZ",
+            "2026-01-01 00:00:00.137Z",
+            "2026-01-01T00:00:00.1370",
+        ] {
             assert_eq!(common(text), None, "{text}");
         }
     }

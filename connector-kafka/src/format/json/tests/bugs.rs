@@ -71,7 +71,8 @@ fn one_instant_in_every_scale() {
         (TimeUnit::Microsecond, 1_000),
         (TimeUnit::Nanosecond, 1),
     ] {
-        for (value, iso) in [(nanos, "2024-04-02T03:59:00.072229523Z"), (before, "1969-12-31T23:59:59.999Z")] {
+        for (value, iso) in [(nanos, "2024-04-02T03:59:00.072229523Z"), (before, "1969-12-31T23:59:59.999Z")]
+        {
             let iso = format!("\"{iso}\"");
             let expected = value.div_euclid(per_unit);
             assert_eq!(read(unit, floor(EpochUnit::Column), &iso), Ok(expected), "{iso} {unit:?}");
@@ -80,7 +81,9 @@ fn one_instant_in_every_scale() {
             } else {
                 assert_eq!(read(unit, JsonOptions::default(), &iso), Err(Inexact), "{iso} {unit:?}");
             }
-            for (epoch, digits) in [(EpochUnit::Millis, 1_000_000), (EpochUnit::Micros, 1_000), (EpochUnit::Nanos, 1)] {
+            for (epoch, digits) in
+                [(EpochUnit::Millis, 1_000_000), (EpochUnit::Micros, 1_000), (EpochUnit::Nanos, 1)]
+            {
                 // The producer cut the value to its unit; the column cuts it once more at most.
                 let sent = value.div_euclid(digits);
                 let got = read(unit, floor(epoch), &sent.to_string());
@@ -93,7 +96,8 @@ fn one_instant_in_every_scale() {
 /// Texts and numbers mean the same instant; zones come from the value or one option, never the machine.
 #[test]
 fn zones() {
-    let in_zone = |name: &str| JsonOptions { time_zone: TimeZone::get(name).unwrap(), ..JsonOptions::default() };
+    let in_zone =
+        |name: &str| JsonOptions { time_zone: TimeZone::get(name).unwrap(), ..JsonOptions::default() };
     let read = |zone: Option<&str>, options, text: &str| {
         let array = value_with(&DataType::Timestamp(TimeUnit::Second, zone.map(Into::into)), options, text);
         array.map(|array| array.as_primitive::<TimestampSecondType>().value(0)).map_err(|e| e.kind())
@@ -132,7 +136,9 @@ fn nulls_and_lists() {
     ] {
         match (decoder.decode(record.as_bytes()), refused) {
             (Ok(()), None) => {}
-            (Err(error), Some(path)) => assert_eq!((error.kind(), error.path()), (MissingValue, path), "{record}"),
+            (Err(error), Some(path)) => {
+                assert_eq!((error.kind(), error.path()), (MissingValue, path), "{record}")
+            }
             (result, _) => panic!("{record}: {result:?}"),
         }
     }
@@ -157,7 +163,8 @@ fn unsigned_numbers_sent_as_signed_ones() {
 /// Numbers beyond 2^53 keep their last digit, as numbers and as texts.
 #[test]
 fn large_numbers_keep_every_digit() {
-    for text in ["9007199254740993", "\"9007199254740993\"", "9007199254740993.0", "\"9.007199254740993e15\""] {
+    for text in ["9007199254740993", "\"9007199254740993\"", "9007199254740993.0", "\"9.007199254740993e15\""]
+    {
         let array = value(&DataType::Int64, text).unwrap();
         assert_eq!(array.as_primitive::<Int64Type>().value(0), 9_007_199_254_740_993, "{text}");
         let array = value(&DataType::Decimal128(38, 0), text).unwrap();

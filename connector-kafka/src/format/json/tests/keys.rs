@@ -15,9 +15,7 @@ fn abc() -> SchemaRef {
 fn rows(batch: &RecordBatch) -> Vec<Vec<Option<i64>>> {
     let column = |at: usize| batch.column(at).as_primitive::<Int64Type>();
     (0..batch.num_rows())
-        .map(|row| {
-            (0..batch.num_columns()).map(|at| column(at).iter().nth(row).unwrap()).collect()
-        })
+        .map(|row| (0..batch.num_columns()).map(|at| column(at).iter().nth(row).unwrap()).collect())
         .collect()
 }
 
@@ -72,7 +70,8 @@ fn keys_may_come_in_any_order_and_the_order_may_change() {
 
 #[test]
 fn names_match_to_the_letter() {
-    let schema = schema([("a", DataType::Int64, true), ("A", DataType::Int64, true), ("ab", DataType::Int64, true)]);
+    let schema =
+        schema([("a", DataType::Int64, true), ("A", DataType::Int64, true), ("ab", DataType::Int64, true)]);
     let batch = batch(&schema, options(), &[r#"{"A":2,"ab":3,"a":1,"AB":4,"a ":5}"#]);
     assert_eq!(rows(&batch), [[Some(1), Some(2), Some(3)]]);
 }
@@ -177,7 +176,11 @@ fn unknown_keys_can_be_refused() {
 
 #[test]
 fn case_can_be_left_out() {
-    let schema = schema([("Id", DataType::Int64, true), ("straße", DataType::Int64, true), ("ΟΔΟΣ", DataType::Int64, true)]);
+    let schema = schema([
+        ("Id", DataType::Int64, true),
+        ("straße", DataType::Int64, true),
+        ("ΟΔΟΣ", DataType::Int64, true),
+    ]);
     let records = [
         r#"{"Id":1,"straße":2,"ΟΔΟΣ":3}"#,
         r#"{"ID":1,"STRAßE":2,"οδοσ":3}"#,
@@ -198,7 +201,7 @@ fn two_spellings_of_one_name_are_a_duplicate() {
         (r#"{"a":1,"A":2}"#, "a"),
         (r#"{"A":1,"a":2}"#, "a"),
         (r#"{"x":1,"X":2}"#, "x"),
-        (r#"{"\u0079":1,"\u0059":2}"#, "Y"),
+        (r#"{"\u0079":1,"\u0059":2}"#, "y"),
     ] {
         let error = decoder(&abc(), any_case()).decode(record.as_bytes()).expect_err(record);
         assert_eq!((error.kind(), error.path()), (DuplicateKey, path), "{record}");
@@ -216,8 +219,13 @@ fn schemas_whose_names_collide() {
     let cases = schema([("id", DataType::Int64, true), ("ID", DataType::Utf8, true)]);
     assert!(JsonDecoder::new(Arc::clone(&cases), options()).is_ok());
     let e = error(&cases, any_case());
-    assert_eq!((e.kind(), e.context_value("column")), (connector_core::ErrorKind::SchemaMismatch, Some("ID")));
-    let inner = DataType::Struct(vec![Field::new("x", DataType::Null, true), Field::new("x", DataType::Null, true)].into());
+    assert_eq!(
+        (e.kind(), e.context_value("column")),
+        (connector_core::ErrorKind::SchemaMismatch, Some("ID"))
+    );
+    let inner = DataType::Struct(
+        vec![Field::new("x", DataType::Null, true), Field::new("x", DataType::Null, true)].into(),
+    );
     let e = error(&schema([("s", inner, true)]), options());
     assert_eq!(e.context_value("column"), Some("s.x"));
 }

@@ -70,7 +70,8 @@ fn maps() {
     for key in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
         let data_type = map(key, DataType::Int64, true);
         let schema = schema([("m", data_type.clone(), true)]);
-        let records = [r#"{"m":{"b":1,"a":null,"\u0063":3}}"#, r#"{"m":{ }}"#, r#"{"m":null}"#, r#"{"m":{"":-1}}"#];
+        let records =
+            [r#"{"m":{"b":1,"a":null,"\u0063":3}}"#, r#"{"m":{ }}"#, r#"{"m":null}"#, r#"{"m":{"":-1}}"#];
         let batch = batch(&schema, JsonOptions::default(), &records);
         let maps = batch.column(0).as_map();
         assert_eq!(maps.data_type(), &data_type);
@@ -98,7 +99,8 @@ fn keys_of_maps_may_not_repeat() {
     let any_case = JsonOptions { case_insensitive: true, ..JsonOptions::default() };
     batch(&schema, any_case, &[r#"{"M":{"a":1,"A":2}}"#]);
     let last = JsonOptions { duplicate_keys: DuplicateKeys::Last, ..JsonOptions::default() };
-    let batch = batch(&schema, last, &[r#"{"m":{"a":1,"b":"not a number","\u0061":3 , "b":4}}"#, r#"{"m":{}}"#]);
+    let batch =
+        batch(&schema, last, &[r#"{"m":{"a":1,"b":"not a number","\u0061":3 , "b":4}}"#, r#"{"m":{}}"#]);
     let maps = batch.column(0).as_map();
     assert_eq!(maps.keys().as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(maps.values().as_primitive::<Int64Type>().values().as_ref(), [3, 4]);
@@ -128,7 +130,11 @@ fn paths_lead_to_the_value() {
     let schema = schema([("items", list(item, false), false)]);
     let mut decoder = decoder(&schema, JsonOptions::default());
     for (record, path, value) in [
-        (r#"{"items":[{"price":1},{"price":2},{"price":3},{"price":"4.005"}]}"#, "items[3].price", "\"4.005\""),
+        (
+            r#"{"items":[{"price":1},{"price":2},{"price":3},{"price":"4.005"}]}"#,
+            "items[3].price",
+            "\"4.005\"",
+        ),
         (r#"{"items":[{"price":1,"labels":{"a b":[1,2,300]}}]}"#, r#"items[0].labels["a b"][2]"#, "300"),
         (r#"{"items":[{"price":1},null]}"#, "items[1]", "null"),
         (r#"{"items":[{"price":1},{}]}"#, "items[1].price", ""),
@@ -139,8 +145,7 @@ fn paths_lead_to_the_value() {
         let error = decoder.decode(record.as_bytes()).expect_err(record);
         assert_eq!((error.path(), error.value()), (path, value), "{error}");
     }
-    let error: connector_core::Error =
-        decoder.decode(br#"{"items":[{"price":"x"}]}"#).unwrap_err().into();
+    let error: connector_core::Error = decoder.decode(br#"{"items":[{"price":"x"}]}"#).unwrap_err().into();
     assert_eq!(error.kind(), connector_core::ErrorKind::DataInvalid);
     assert_eq!(error.operation(), "kafka.decode");
     assert_eq!(error.context_value("field"), Some("items[0].price"));
@@ -178,7 +183,10 @@ fn types_that_cannot_be_read_are_refused_when_the_decoder_is_made() {
     let sorted = DataType::Map(
         Arc::new(Field::new(
             "entries",
-            object(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Utf8, true)]),
+            object(vec![
+                Field::new("keys", DataType::Utf8, false),
+                Field::new("values", DataType::Utf8, true),
+            ]),
             false,
         )),
         true,
@@ -196,6 +204,7 @@ fn types_that_cannot_be_read_are_refused_when_the_decoder_is_made() {
         assert_eq!(error.kind(), connector_core::ErrorKind::Unsupported);
         assert_eq!(error.context_value("column"), Some(path), "{error}");
     }
-    let error = JsonDecoder::new(schema([("v", DataType::Decimal128(50, 2), true)]), JsonOptions::default()).unwrap_err();
+    let error = JsonDecoder::new(schema([("v", DataType::Decimal128(50, 2), true)]), JsonOptions::default())
+        .unwrap_err();
     assert_eq!(error.kind(), connector_core::ErrorKind::SchemaMismatch);
 }

@@ -39,7 +39,8 @@ impl Kind {
             Self::Object(fields) => DataType::Struct(arrow_fields(fields).into()),
             Self::Map(value) => {
                 let key = Field::new("keys", DataType::Utf8, false);
-                let entries = DataType::Struct(vec![key, Field::new("values", value.data_type(), true)].into());
+                let entries =
+                    DataType::Struct(vec![key, Field::new("values", value.data_type(), true)].into());
                 DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
             }
         }
@@ -83,7 +84,9 @@ impl Kind {
             Self::Text | Self::View => random.text().into(),
             Self::List(item) => (0..random.below(4)).map(|_| item.random(random)).collect(),
             Self::Object(fields) => random_object(fields, random),
-            Self::Map(value) => (0..random.below(4)).map(|i| (format!("{i}{}", random.text()), value.random(random))).collect(),
+            Self::Map(value) => (0..random.below(4))
+                .map(|i| (format!("{i}{}", random.text()), value.random(random)))
+                .collect(),
         }
     }
 }
@@ -130,7 +133,24 @@ impl Random {
     }
 
     fn text(&mut self) -> String {
-        let pieces = ["", "a", "bc", "\"", "\\", "/", "\n", "\u{0}", "\u{1f}", "é", "订单", "🎁", "0123456789", "\u{7f}", "\u{ffff}", "\u{10ffff}"];
+        let pieces = [
+            "",
+            "a",
+            "bc",
+            "\"",
+            "\\",
+            "/",
+            "\n",
+            "\u{0}",
+            "\u{1f}",
+            "é",
+            "订单",
+            "🎁",
+            "0123456789",
+            "\u{7f}",
+            "\u{ffff}",
+            "\u{10ffff}",
+        ];
         (0..self.below(6)).map(|_| pieces[usize::try_from(self.below(16)).unwrap()]).collect()
     }
 
@@ -219,7 +239,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 
 fn fields_of(kind: impl Strategy<Value = Kind>) -> impl Strategy<Value = Vec<(String, Kind)>> {
     let names = ["a", "b", "id", "Id", "订单", "with \"quotes\"", "back\\slash", ""];
-    vec(kind, 0..names.len()).prop_map(move |kinds| names.iter().map(ToString::to_string).zip(kinds).collect())
+    vec(kind, 0..names.len())
+        .prop_map(move |kinds| names.iter().map(ToString::to_string).zip(kinds).collect())
 }
 
 fn schema_of(fields: &[(String, Kind)]) -> SchemaRef {
@@ -246,8 +267,30 @@ fn with_columns(fields: &[(String, Kind)], value: &Value) -> Value {
 /// A record with a few bytes changed, mostly to ones that mean something in JSON.
 fn damage(record: &str, random: &mut Random) -> Vec<u8> {
     let pieces: [&[u8]; 24] = [
-        b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b"\\u", b"\\ud83d", b"null", b"true", b"-", b"0", b"1e5", b".", b" ",
-        b"e999", b"\"a\":1,", b"\x00", b"\x1f", b"\xff", b"\xc3", b"\xe8\xae",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"\"",
+        b"\\",
+        b"\\u",
+        b"\\ud83d",
+        b"null",
+        b"true",
+        b"-",
+        b"0",
+        b"1e5",
+        b".",
+        b" ",
+        b"e999",
+        b"\"a\":1,",
+        b"\x00",
+        b"\x1f",
+        b"\xff",
+        b"\xc3",
+        b"\xe8\xae",
     ];
     let mut bytes = record.as_bytes().to_vec();
     for _ in 0..=random.below(2) {

@@ -9,7 +9,8 @@ fn everything() -> SchemaRef {
     let object = |fields: Vec<Field>| DataType::Struct(fields.into());
     let list = |item| DataType::List(Arc::new(Field::new("item", item, true)));
     let map = |value| {
-        let entries = object(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", value, true)]);
+        let entries =
+            object(vec![Field::new("keys", DataType::Utf8, false), Field::new("values", value, true)]);
         DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
     };
     let inner = object(vec![
@@ -67,8 +68,8 @@ fn bad_records() -> Vec<String> {
     let full = good(1);
     let mut bad = Vec::new();
     for column in [
-        "int", "text", "large", "flag", "float", "decimal", "date", "time", "at", "bytes", "fixed", "none", "list",
-        "objects", "object", "map",
+        "int", "text", "large", "flag", "float", "decimal", "date", "time", "at", "bytes", "fixed", "none",
+        "list", "objects", "object", "map",
     ] {
         let start = full.find(&format!("\"{column}\":")).unwrap() + column.len() + 3;
         // Cut the record at the column's value, and put something there that no column takes.
@@ -110,7 +111,8 @@ fn a_bad_record_between_good_ones_leaves_them_alone() {
         let clean: Vec<_> = rows.iter().map(|row| (row.as_str(), true)).collect();
         let expected = decode(&options, &clean);
         assert_eq!(expected.num_rows(), rows.len());
-        let twice = |record: &str| record.contains(r#""int":1,"int":1"#) && duplicate_keys == DuplicateKeys::Last;
+        let twice =
+            |record: &str| record.contains(r#""int":1,"int":1"#) && duplicate_keys == DuplicateKeys::Last;
         for bad in bad_records().iter().filter(|record| !twice(record)) {
             for at in 0..=rows.len() {
                 let mut records = clean.clone();
@@ -150,7 +152,14 @@ fn batches_follow_each_other_without_a_trace() {
             assert!(decoder.memory_size() > empty);
         }
         let got = decoder.finish().unwrap();
-        assert_eq!(got, batch(&everything(), JsonOptions::default(), &rows.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!(
+            got,
+            batch(
+                &everything(),
+                JsonOptions::default(),
+                &rows.iter().map(String::as_str).collect::<Vec<_>>()
+            )
+        );
         empty = decoder.memory_size();
         assert!(decoder.is_empty() && empty < 200, "{empty}");
     }

@@ -3,8 +3,9 @@
 use connector_core::arrow::{
     array::{Array, AsArray},
     datatypes::{
-        ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type,
-        Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
+        ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float32Type,
+        Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+        UInt64Type, i256,
     },
 };
 
@@ -146,7 +147,9 @@ fn floats_are_the_nearest_ones() {
 #[test]
 fn text_nan_is_an_option() {
     let on = || JsonOptions { text_nan: true, ..JsonOptions::default() };
-    let read = |text: &str| value_with(&DataType::Float64, on(), text).map(|a| a.as_primitive::<Float64Type>().value(0));
+    let read = |text: &str| {
+        value_with(&DataType::Float64, on(), text).map(|a| a.as_primitive::<Float64Type>().value(0))
+    };
     assert!(read("\"NaN\"").unwrap().is_nan());
     assert_eq!(read("\"Infinity\"").unwrap(), f64::INFINITY);
     assert_eq!(read("\"+Infinity\"").unwrap(), f64::INFINITY);
@@ -214,16 +217,25 @@ fn decimals_are_exact() {
 fn decimals_of_all_widths() {
     assert_eq!(number::<Decimal32Type>(&DataType::Decimal32(9, 2), "-9999999.99"), -999_999_999);
     assert_eq!(refusal(&DataType::Decimal32(9, 2), "10000000"), OutOfRange);
-    assert_eq!(number::<Decimal64Type>(&DataType::Decimal64(18, 0), "999999999999999999"), 999_999_999_999_999_999);
+    assert_eq!(
+        number::<Decimal64Type>(&DataType::Decimal64(18, 0), "999999999999999999"),
+        999_999_999_999_999_999
+    );
     assert_eq!(refusal(&DataType::Decimal64(18, 0), "1000000000000000000"), OutOfRange);
     let long = "9".repeat(38);
     assert_eq!(number::<Decimal128Type>(&DataType::Decimal128(38, 0), &long), long.parse::<i128>().unwrap());
     assert_eq!(refusal(&DataType::Decimal128(38, 0), &format!("{long}0")), OutOfRange);
-    assert_eq!(number::<Decimal128Type>(&DataType::Decimal128(38, 38), &format!("0.{long}")), long.parse::<i128>().unwrap());
+    assert_eq!(
+        number::<Decimal128Type>(&DataType::Decimal128(38, 38), &format!("0.{long}")),
+        long.parse::<i128>().unwrap()
+    );
     let longest = "7".repeat(76);
     let expected = i256::from_string(&longest).unwrap();
     assert_eq!(number::<Decimal256Type>(&DataType::Decimal256(76, 0), &longest), expected);
-    assert_eq!(number::<Decimal256Type>(&DataType::Decimal256(76, 76), &format!("\"-0.{longest}\"")), expected.wrapping_neg());
+    assert_eq!(
+        number::<Decimal256Type>(&DataType::Decimal256(76, 76), &format!("\"-0.{longest}\"")),
+        expected.wrapping_neg()
+    );
     assert_eq!(refusal(&DataType::Decimal256(76, 0), &format!("{longest}0")), OutOfRange);
     // A scale below zero counts hundreds.
     let hundreds = DataType::Decimal128(5, -2);
@@ -282,8 +294,12 @@ fn text_is_what_the_escapes_say() {
 #[test]
 fn other_values_as_text_are_an_option() {
     let on = || JsonOptions { coerce_to_text: true, ..JsonOptions::default() };
-    let read = |text: &str| value_with(&DataType::Utf8, on(), text).map(|a| a.as_string::<i32>().value(0).to_owned());
-    for text in ["1.50", "-1e999", "true", "false", r#"{ "a" : [1, "x\u0041" ] }"#, "[ ]", "18446744073709551616"] {
+    let read = |text: &str| {
+        value_with(&DataType::Utf8, on(), text).map(|a| a.as_string::<i32>().value(0).to_owned())
+    };
+    for text in
+        ["1.50", "-1e999", "true", "false", r#"{ "a" : [1, "x\u0041" ] }"#, "[ ]", "18446744073709551616"]
+    {
         assert_eq!(read(text).unwrap(), text);
     }
     assert_eq!(read(r#""\u0041""#).unwrap(), "A");
@@ -303,7 +319,11 @@ fn bytes_are_base64() {
         (r#""\/\/\/\/""#, b"\xff\xff\xff"),
     ] {
         assert_eq!(value(&DataType::Binary, text).unwrap().as_binary::<i32>().value(0), expected, "{text}");
-        assert_eq!(value(&DataType::LargeBinary, text).unwrap().as_binary::<i64>().value(0), expected, "{text}");
+        assert_eq!(
+            value(&DataType::LargeBinary, text).unwrap().as_binary::<i64>().value(0),
+            expected,
+            "{text}"
+        );
         assert_eq!(value(&DataType::BinaryView, text).unwrap().as_binary_view().value(0), expected, "{text}");
     }
     for text in ["\"A\"", "\"AB==\"", "\"_w==\"", "\"A A=\"", "\"AA===\"", "\"é\""] {

@@ -118,7 +118,11 @@ fn values_that_no_column_reads_are_checked_all_the_same() {
 fn other_values_at_the_top_are_a_wrong_type() {
     for record in ["[]", r#"[{"a":1}]"#, "1", "null", "true", r#""text""#, "-1"] {
         let error = decoder(&columns(), JsonOptions::default()).decode(record.as_bytes()).unwrap_err();
-        assert_eq!((error.kind(), error.path(), error.offset()), (JsonErrorKind::WrongType, "", 0), "{record}");
+        assert_eq!(
+            (error.kind(), error.path(), error.offset()),
+            (JsonErrorKind::WrongType, "", 0),
+            "{record}"
+        );
     }
     let error = refused(b"xyz", 0);
     assert_eq!(error.to_string(), "at byte 0: expected an object, found `xyz`");
@@ -129,10 +133,10 @@ fn bytes_that_are_not_utf8() {
     for (record, offset) in [
         (&b"{\"s\":\"a\xff\"}"[..], 7),
         (b"{\"s\":\"\xc3\x28\"}", 6),
-        (b"{\"s\":\"\xed\xa0\x80\"}", 6),   // a surrogate
-        (b"{\"s\":\"\xc0\xaf\"}", 6),       // an overlong form
+        (b"{\"s\":\"\xed\xa0\x80\"}", 6),    // a surrogate
+        (b"{\"s\":\"\xc0\xaf\"}", 6),        // an overlong form
         (b"{\"unknown\":\"\xe2\x82\"}", 12), // cut off
-        (b"\xff\xfe{\x00", 0),              // UTF-16
+        (b"\xff\xfe{\x00", 0),               // UTF-16
     ] {
         let error = refused(record, offset);
         assert_eq!(error.expected(), "text in UTF-8");
@@ -142,7 +146,10 @@ fn bytes_that_are_not_utf8() {
 #[test]
 fn a_byte_order_mark_is_named() {
     let error = refused("\u{feff}{\"a\":1}".as_bytes(), 0);
-    assert_eq!(error.to_string(), "at byte 0: expected an object from the first byte on, found a byte order mark");
+    assert_eq!(
+        error.to_string(),
+        "at byte 0: expected an object from the first byte on, found a byte order mark"
+    );
 }
 
 #[test]
@@ -190,7 +197,8 @@ fn white_space_may_stand_between_all_tokens() {
 
 #[test]
 fn the_value_in_an_error_is_bounded() {
-    let excerpt = |record: &str, offset| Fault::syntax(offset, "x").into_error(record.as_bytes()).value().to_owned();
+    let excerpt =
+        |record: &str, offset| Fault::syntax(offset, "x").into_error(record.as_bytes()).value().to_owned();
     assert_eq!(excerpt(r#"{"a":"x\"y","b":1}"#, 5), r#""x\"y""#);
     assert_eq!(excerpt(r#"{"a":123,"b":1}"#, 5), "123");
     assert_eq!(excerpt(r#"{"a":123"#, 5), "123");

@@ -9,11 +9,7 @@ use connector_core::arrow::{
 };
 use jiff::tz::TimeZone;
 
-use super::{
-    super::EpochUnit,
-    JsonErrorKind::*,
-    *,
-};
+use super::{super::EpochUnit, JsonErrorKind::*, *};
 
 const UNITS: [(TimeUnit, i64); 4] =
     [(Second, 1), (Millisecond, 1_000), (Microsecond, 1_000_000), (Nanosecond, 1_000_000_000)];
@@ -34,7 +30,9 @@ fn read(data_type: &DataType, options: JsonOptions, text: &str) -> Result<i64, J
     let array = value_with(data_type, options, text).map_err(|e| e.kind())?;
     assert_eq!(array.data_type(), data_type);
     Ok(match data_type {
-        DataType::Timestamp(Second, _) => array.as_primitive::<connector_core::arrow::datatypes::TimestampSecondType>().value(0),
+        DataType::Timestamp(Second, _) => {
+            array.as_primitive::<connector_core::arrow::datatypes::TimestampSecondType>().value(0)
+        }
         DataType::Timestamp(Millisecond, _) => {
             array.as_primitive::<connector_core::arrow::datatypes::TimestampMillisecondType>().value(0)
         }
@@ -144,9 +142,18 @@ fn the_common_form_in_every_unit() {
 #[test]
 fn what_is_no_time() {
     for text in [
-        "\"\"", "\"now\"", "\"1711994340\"", "\"2024-04-01T\"", "\"2024-04-01T17\"", "\"2024-04-01T24:00:00Z\"",
-        "\"2016-12-31T23:59:60Z\"", "\"2024-02-30T00:00:00Z\"", "\"2024-04-01T17:59:00.Z\"",
-        "\"2024-04-01T17:59:00 UTC\"", "\"2024-04-01T17:59:00+08:00[Asia/Shanghai]\"", "\"2024-04-01T17:59:00.12xZ\"",
+        "\"\"",
+        "\"now\"",
+        "\"1711994340\"",
+        "\"2024-04-01T\"",
+        "\"2024-04-01T17\"",
+        "\"2024-04-01T24:00:00Z\"",
+        "\"2016-12-31T23:59:60Z\"",
+        "\"2024-02-30T00:00:00Z\"",
+        "\"2024-04-01T17:59:00.Z\"",
+        "\"2024-04-01T17:59:00 UTC\"",
+        "\"2024-04-01T17:59:00+08:00[Asia/Shanghai]\"",
+        "\"2024-04-01T17:59:00.12xZ\"",
     ] {
         assert_eq!(refusal(&instant(Millisecond), text), InvalidText, "{text}");
     }
@@ -262,7 +269,10 @@ fn local_times_that_are_skipped_or_shown_twice() {
     // 2026-11-01: 01:30 comes at -05:00 first, then again at -06:00.
     assert_eq!(read(instant(Second), "\"2026-11-01T01:30:00\""), Ok(1_793_514_600));
     assert_eq!(read(instant(Second), "\"2026-11-01T01:30:00-05:00\""), Ok(1_793_514_600));
-    assert_eq!(read(wall(Second), "\"2026-11-01T07:30:00Z\""), read(wall(Second), "\"2026-11-01T06:30:00Z\""));
+    assert_eq!(
+        read(wall(Second), "\"2026-11-01T07:30:00Z\""),
+        read(wall(Second), "\"2026-11-01T06:30:00Z\"")
+    );
 }
 
 #[test]

@@ -1,0 +1,63 @@
+//! Kafka to ClickHouse as a program of its own, for tests that kill it: `orders_pipeline KEY=VALUE…`.
+//!
+//! Keys: `bootstrap`, `topic`, `clickhouse` (host:port), `table`, `state` (folder), `mode` (insert, upsert,
+//! exactly-once), `flush_rows`, `checkpoint_ms`, `chains`, `epoch_millis` (the time as an Int64, for 18.16).
+//! Reads to the end of the topic as it is at the first start; then prints `done` and a line of figures.
+
+use std::{collections::BTreeMap, error::Error, time::Duration};
+
+use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
+use connector_core::{CancellationToken, DeliveryGuarantee, FileCheckpointStore, Pipeline};
+use connector_kafka::{KafkaSource, StartupMode, format::Json};
+use connector_tests::orders;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter("info,rdkafka=warn").init();
+    let options: BTreeMap<String, String> = std::env::args()
+        .skip(1)
+        .filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+        .collect();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?
+        .block_on(run(&options))
+}
+
+async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
+    let get = |key: &str| options.get(key).map(String::as_str).ok_or_else(|| format!("`{key}` is missing"));
+    let number = |key: &str, default: u64| options.get(key).map_or(Ok(default), |text| text.parse());
+    let (host, port) = get("clickhouse")?.rsplit_once(':').ok_or("`clickhouse` is host:port")?;
+    let (mode, delivery) = match get("mode")? {
+        "insert" => (SinkModeName::Insert, DeliveryGuarantee::AtLeastOnce),
+        "upsert" => (SinkModeName::Upsert, DeliveryGuarantee::AtLeastOnce),
+        "exactly-once" => (SinkModeName::Insert, DeliveryGuarantee::ExactlyOnce),
+        other => return Err(format!("unknown mode {other}").into()),
+    };
+    let source = KafkaSource::builder()
+        .bootstrap_servers(get("bootstrap")?)
+        .topics([get("topic")?])
+        .startup_mode(StartupMode::Earliest)
+        .bounded()
+        .format(Json::with_schema(orders::schema()))
+        .build()?;
+    let sink = BytehouseCdwSink::builder()
+        .clickhouse(host, port.parse()?)
+        .table(get("table")?)
+        .mode(mode)
+        .flush_max_rows(usize::try_from(number("flush_rows", 50_000)?)?)
+        .build()?;
+    let store = FileCheckpointStore::open(get("state")?)?;
+    let report = Pipeline::new(source, sink)
+        .name("orders")
+        .parallelism(usize::try_from(number("chains", 1)?)?)
+        .delivery(delivery)
+        .checkpoints(store, Duration::from_millis(number("checkpoint_ms", 1000)?))
+        .run(CancellationToken::new())
+        .await?;
+    println!(
+        "done read={} written={} checkpoints={} resumed={}",
+        report.rows_read, report.rows_written, report.checkpoints, report.resumed
+    );
+    Ok(())
+}
