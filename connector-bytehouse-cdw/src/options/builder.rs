@@ -28,6 +28,8 @@ use crate::sink::BytehouseCdwSink;
 #[derive(Debug, Clone, Default)]
 pub struct BytehouseCdwSinkBuilder {
     options: BytehouseCdwSinkOptionsBuilder,
+    /// The login has no password; the option itself must not be empty.
+    without_token: bool,
 }
 
 macro_rules! setters {
@@ -47,8 +49,6 @@ impl BytehouseCdwSinkBuilder {
         host: String;
         /// The gateway's native port (19000).
         port: u16;
-        /// The API token.
-        api_token: Secret;
         /// The compute group.
         virtual_warehouse: String;
         /// One table for all rows; without it rows go to the tables they name.
@@ -81,16 +81,21 @@ impl BytehouseCdwSinkBuilder {
         query_settings: SettingsList;
     }
 
-    /// An open-source ClickHouse on plain TCP as user `default` without a password: what
-    /// `cnch_engine(false)`, `secure(false)` and an empty token and compute group say.
+    /// The API token; at an open-source ClickHouse the user's password.
+    #[must_use]
+    pub fn api_token(mut self, token: impl IntoValue<Secret>) -> Self {
+        self.without_token = false;
+        self.options = self.options.api_token(token);
+        self
+    }
+
+    /// An open-source ClickHouse on plain TCP, as user `default` without a password unless told otherwise.
     #[must_use]
     pub fn clickhouse(self, host: impl IntoValue<String>, port: u16) -> Self {
-        self.host(host)
-            .port(port)
-            .cnch_engine(false)
-            .secure(false)
-            .api_token(Secret::new(""))
-            .virtual_warehouse("")
+        let sink = self.host(host).port(port).cnch_engine(false).secure(false);
+        // Both options are needed by ByteHouse only, and not sent elsewhere.
+        let sink = sink.virtual_warehouse("none").api_token(Secret::new("none"));
+        Self { without_token: true, ..sink }
     }
 
     /// All other options, by their keys.
@@ -108,7 +113,10 @@ impl BytehouseCdwSinkBuilder {
     /// # Errors
     /// `OptionInvalid` with everything that is missing, out of bounds or contradicts something else.
     pub fn build(self) -> Result<BytehouseCdwSink> {
-        let options: BytehouseCdwSinkOptions = self.options.build()?;
+        let mut options: BytehouseCdwSinkOptions = self.options.build()?;
+        if self.without_token {
+            options.api_token = Secret::new("");
+        }
         options.try_into()
     }
 }

@@ -12,7 +12,6 @@
 use std::{
     ffi::{CStr, CString},
     fmt,
-    mem::ManuallyDrop,
     ptr::{self, NonNull},
     time::Duration,
 };
@@ -269,34 +268,49 @@ impl<'c, C: ConsumerContext> BatchQueue<'c, C> {
     }
 }
 
-/// Commits offsets to the group and takes the results, which the binding does not pass on.
+/// Commits offsets to the group and takes the results.
+///
+/// It does so as an administrator does, not as a member of the group. The ordinary commit belongs to the
+/// consumer's life: a consumer with one that nobody answers cannot be closed for a minute, and the
+/// binding does not pass its result on.
 pub(crate) struct CommitQueue<'c, C: ConsumerContext> {
     consumer: &'c BaseConsumer<C>,
     queue: Queue,
+    group: CString,
 }
 
 impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
     /// `None` when librdkafka has no memory for it.
-    pub(crate) fn new(consumer: &'c BaseConsumer<C>) -> Option<Self> {
+    pub(crate) fn new(consumer: &'c BaseConsumer<C>, group: CString) -> Option<Self> {
         // SAFETY: the client is alive as long as `consumer` is borrowed.
         let queue = unsafe { c::rd_kafka_queue_new(consumer.client().native_ptr()) };
-        Some(Self { consumer, queue: Queue(NonNull::new(queue)?) })
+        Some(Self { consumer, queue: Queue(NonNull::new(queue)?), group })
     }
 
-    /// Sends offsets to the group; what became of them is told by [`Self::result`]. Never waits.
-    pub(crate) fn commit(&self, offsets: &TopicPartitionList) -> Result<(), RDKafkaErrorCode> {
-        // SAFETY: client, list and queue are alive; librdkafka copies the list. Without a callback the result
-        // comes as an event of the queue, once for each call that is accepted.
-        let result = unsafe {
-            c::rd_kafka_commit_queue(
-                self.consumer.client().native_ptr(),
-                offsets.ptr(),
+    /// Sends offsets, none of them negative, to the group. What becomes of them is told by [`Self::result`],
+    /// once for each call. Never waits.
+    pub(crate) fn commit(&self, offsets: &TopicPartitionList) {
+        let client = self.consumer.client().native_ptr();
+        // SAFETY: client, group, list and queue are alive. librdkafka copies the group and the list into the
+        // request, and the request and its options into its own books, so both are destroyed here; a null
+        // request or null options are destroyed as nothing, and the null request is never sent.
+        unsafe {
+            let mut request = c::rd_kafka_AlterConsumerGroupOffsets_new(self.group.as_ptr(), offsets.ptr());
+            if request.is_null() {
+                return;
+            }
+            let kind = c::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS;
+            let options = c::rd_kafka_AdminOptions_new(client, kind);
+            c::rd_kafka_AlterConsumerGroupOffsets(
+                client,
+                &raw mut request,
+                1,
+                options,
                 self.queue.0.as_ptr(),
-                None,
-                ptr::null_mut(),
-            )
-        };
-        if result == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(result.into()) }
+            );
+            c::rd_kafka_AdminOptions_destroy(options);
+            c::rd_kafka_AlterConsumerGroupOffsets_destroy(request);
+        }
     }
 
     /// The result of one commit, if there is one within `timeout`.
@@ -304,27 +318,43 @@ impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
         let millis = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the queue is alive; the result is null or an event that we own.
         let event = NonNull::new(unsafe { c::rd_kafka_queue_poll(self.queue.0.as_ptr(), millis) })?;
-        // SAFETY: the event is alive until it is destroyed, once, after its last use.
-        let code = unsafe {
-            let code = c::rd_kafka_event_error(event.as_ptr());
-            c::rd_kafka_event_destroy(event.as_ptr());
-            code
-        };
-        Some(if code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(code.into()) })
+        let code = commit_error(event);
+        // SAFETY: the event is destroyed once, after its last use.
+        unsafe { c::rd_kafka_event_destroy(event.as_ptr()) }
+        Some(match code {
+            c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
+            code => Err(code.into()),
+        })
     }
 }
 
-/// Lets a client go that has requests under way which may never be answered: commits to a coordinator that
-/// hangs. The ordinary way waits for them as long as a request may take, which is a minute.
-///
-/// What the binding holds around the client, a few hundred bytes, is never freed.
-pub(crate) fn abandon<C: ConsumerContext>(consumer: BaseConsumer<C>) {
-    let consumer = ManuallyDrop::new(consumer);
-    // SAFETY: the client is alive and destroyed only here, as the binding's own destructor does not run. It
-    // calls back into the context until this returns; the context is never freed. No `BatchQueue` borrows
-    // the consumer any more: it was moved here.
+/// The first error of a commit: of the whole request, or of one partition.
+fn commit_error(event: NonNull<RDKafkaEvent>) -> c::rd_kafka_resp_err_t {
+    let fine = c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+    // SAFETY: the event is alive. What it gives out is null, which is looked for, or lives as long as it does;
+    // the counts say how many elements there are behind a pointer.
     unsafe {
-        c::rd_kafka_destroy_flags(consumer.client().native_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE)
+        let code = c::rd_kafka_event_error(event.as_ptr());
+        let result = c::rd_kafka_event_AlterConsumerGroupOffsets_result(event.as_ptr());
+        if code != fine || result.is_null() {
+            return code;
+        }
+        let mut groups = 0;
+        let group = c::rd_kafka_AlterConsumerGroupOffsets_result_groups(result, &raw mut groups);
+        if group.is_null() || groups == 0 {
+            return fine;
+        }
+        let error = c::rd_kafka_group_result_error(*group);
+        if !error.is_null() {
+            return c::rd_kafka_error_code(error);
+        }
+        let partitions = c::rd_kafka_group_result_partitions(*group);
+        if partitions.is_null() || (*partitions).elems.is_null() {
+            return fine;
+        }
+        let count = usize::try_from((*partitions).cnt).unwrap_or(0);
+        let partitions = std::slice::from_raw_parts((*partitions).elems, count);
+        partitions.iter().map(|partition| partition.err).find(|code| *code != fine).unwrap_or(fine)
     }
 }
 

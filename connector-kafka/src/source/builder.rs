@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::CString,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
@@ -215,9 +216,12 @@ fn inner(
         end: end(options),
         reset: options.reset_policy(),
     };
+    let group = options.group_id.clone().unwrap_or_else(|| default_group(&options.topics));
     Ok(Inner {
         admin: client(options, &[]),
-        reader: client(options, &reader_properties(options, &memory)),
+        reader: client(options, &reader_properties(&group, &memory)),
+        group: CString::new(group)
+            .map_err(|_| Error::new(ErrorKind::OptionInvalid, "group_id holds a zero byte"))?,
         plan: Arc::new(plan),
         shape: Shape {
             format,
@@ -273,18 +277,14 @@ fn client(options: &KafkaSourceOptions, own: &[(&str, String)]) -> ClientSetting
     ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
 }
 
-fn reader_properties(options: &KafkaSourceOptions, memory: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let group = options.group_id.clone().unwrap_or_else(|| default_group(&options.topics));
+fn reader_properties(group: &str, memory: &MemoryPlan) -> Vec<(&'static str, String)> {
     let mut own = vec![
         // librdkafka wants one even where nobody joins it.
-        ("group.id", group),
+        ("group.id", group.to_owned()),
         ("enable.auto.commit", "false".to_owned()),
         ("enable.auto.offset.store", "false".to_owned()),
         // Offsets are looked up before they are assigned; nothing may jump by itself.
         ("auto.offset.reset", "error".to_owned()),
-        // The reader joins no group, so this only bounds how long a commit waits for a coordinator that is away,
-        // and with it how long a client takes to go.
-        ("session.timeout.ms", "1500".to_owned()),
         // The default of a second makes a fast reader idle most of the time.
         ("fetch.queue.backoff.ms", "10".to_owned()),
     ];

@@ -14,6 +14,7 @@ mod worker;
 
 use std::{
     collections::HashSet,
+    ffi::CString,
     fmt,
     sync::{
         Arc,
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub(crate) admin: ClientSettings,
     /// For reading.
     pub(crate) reader: ClientSettings,
+    pub(crate) group: CString,
     pub(crate) plan: Arc<Plan>,
     pub(crate) shape: Shape,
     pub(crate) handover_bytes: usize,
@@ -61,6 +63,7 @@ impl Inner {
     pub(crate) fn worker_settings(&self) -> WorkerSettings {
         WorkerSettings {
             client: self.reader.clone(),
+            group: self.group.clone(),
             shape: self.shape.clone(),
             handover_bytes: self.handover_bytes,
             reset: self.reset,

@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ffi::CString,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,7 +19,7 @@ use rdkafka::{
 use tokio::sync::oneshot;
 
 use super::{
-    batch_poll::{BatchQueue, CommitQueue, Failure, Item, Messages, abandon},
+    batch_poll::{BatchQueue, CommitQueue, Failure, Item, Messages},
     handover::{Assigned, Ending, Handover, Orders},
     health::Health,
     metrics::count_expired,
@@ -50,6 +51,8 @@ const COMMIT_WAIT: Duration = Duration::from_secs(2);
 /// What the thread needs to know.
 pub(crate) struct WorkerSettings {
     pub(crate) client: ClientSettings,
+    /// The group to which acknowledged offsets are committed.
+    pub(crate) group: CString,
     pub(crate) shape: Shape,
     /// Bytes that may wait to be pulled.
     pub(crate) handover_bytes: usize,
@@ -79,7 +82,8 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
             return;
         }
     };
-    let queues = BatchQueue::new(&consumer, ROUND_RECORDS).zip(CommitQueue::new(&consumer));
+    let queues =
+        BatchQueue::new(&consumer, ROUND_RECORDS).zip(CommitQueue::new(&consumer, settings.group.clone()));
     let Some((queue, commits)) = queues else {
         drop(started.send(Err(Error::new(ErrorKind::Unexpected, "librdkafka gives no queue"))));
         handover.finish(None);
@@ -112,13 +116,9 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         drop(worker.parts.hand_over_all());
     }
     handover.finish(result.err().map(|e| e.with_operation("kafka.fetch")));
-    let unanswered = worker.unanswered > 0;
     drop(worker);
     drop(guard);
     // The consumer goes last: letting go of it takes librdkafka a moment, and nobody waits for that.
-    if unanswered {
-        abandon(consumer);
-    }
 }
 
 struct Worker<'c> {
@@ -228,10 +228,8 @@ impl Worker<'_> {
                 tracing::debug!(topic, partition, offset, error = %e, "an offset cannot be committed");
             }
         }
-        match self.commits.commit(&list) {
-            Ok(()) => self.unanswered += 1,
-            Err(e) => self.note_commit(Err(e)),
-        }
+        self.commits.commit(&list);
+        self.unanswered += 1;
     }
 
     fn note_commit(&mut self, result: Result<(), Code>) {
