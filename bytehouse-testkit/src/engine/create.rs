@@ -157,7 +157,6 @@ pub(crate) fn define(
 
 fn check_engine(def: &mut TableDef) -> Result<()> {
     let EngineDecl { name, args } = def.engine.clone();
-    let cnch = name == "CnchMergeTree";
     let arg_column = |i: usize| match args.get(i) {
         None => Ok(None),
         Some(Expr::Column(column)) => def.column(column).map(|found| Some(found.clone())).ok_or_else(|| {
@@ -174,31 +173,7 @@ fn check_engine(def: &mut TableDef) -> Result<()> {
     def.behaviour = match name.as_str() {
         "CnchMergeTree" => {
             at_most(1)?;
-            if let Some(column) =
-                args.first().and_then(|arg| if let Expr::Column(c) = arg { def.column(c) } else { None })
-            {
-                let ok = matches!(
-                    column.ty,
-                    ChType::UInt8
-                        | ChType::UInt16
-                        | ChType::UInt32
-                        | ChType::UInt64
-                        | ChType::Date
-                        | ChType::DateTime(_)
-                );
-                if !ok {
-                    let ty = &column.ty;
-                    return Err(exception!(
-                        BAD_ARGUMENTS,
-                        "The version column must be an unsigned integer, Date or DateTime, not {ty}"
-                    ));
-                }
-            } else if !args.is_empty() && args.first() != def.partition_by.as_ref() {
-                return Err(exception!(
-                    BAD_ARGUMENTS,
-                    "The version must be a column of the table or its partition expression"
-                ));
-            }
+            check_version(def, &args)?;
             match &def.unique_key {
                 Some(_) => Behaviour::Unique { version: args.first().cloned() },
                 None => Behaviour::Append,
@@ -223,6 +198,38 @@ fn check_engine(def: &mut TableDef) -> Result<()> {
         }
         other => return Err(exception!(UNKNOWN_STORAGE, "Unknown table engine {other}")),
     };
+    check_clauses(def)
+}
+
+/// The version of a CNCH table: a column of the right type, or the partition expression.
+fn check_version(def: &TableDef, args: &[Expr]) -> Result<()> {
+    let Some(version) = args.first() else { return Ok(()) };
+    let column = if let Expr::Column(name) = version { def.column(name) } else { None };
+    match column.map(|column| &column.ty) {
+        Some(
+            ChType::UInt8
+            | ChType::UInt16
+            | ChType::UInt32
+            | ChType::UInt64
+            | ChType::Date
+            | ChType::DateTime(_),
+        ) => Ok(()),
+        Some(ty) => Err(exception!(
+            BAD_ARGUMENTS,
+            "The version column must be an unsigned integer, Date or DateTime, not {ty}"
+        )),
+        None if def.partition_by.as_ref() == Some(version) => Ok(()),
+        None => Err(exception!(
+            BAD_ARGUMENTS,
+            "The version must be a column of the table or its partition expression"
+        )),
+    }
+}
+
+/// Which clauses the engine takes, and which it needs.
+fn check_clauses(def: &TableDef) -> Result<()> {
+    let name = &def.engine.name;
+    let cnch = name == "CnchMergeTree";
     if def.unique_key.is_some() && !cnch {
         return Err(exception!(BAD_ARGUMENTS, "Engine {name} doesn't support UNIQUE KEY clause"));
     }

@@ -6,7 +6,7 @@ use connector_bytehouse_common::{
         frame::{FrameBuffers, FrameSource},
         io::{ByteSource, read_string, read_varuint},
         protocol::{
-            ClientPacket, MAX_NAME, ProfileInfo, Progress, Query, ServerHello, ServerPacket,
+            ClientHello, ClientPacket, MAX_NAME, ProfileInfo, Progress, Query, ServerHello, ServerPacket,
             put_end_of_stream, put_pong, put_profile_info, put_progress, put_server_hello,
             put_timezone_update, read_block_info, read_client_hello, read_query, revision,
         },
@@ -175,25 +175,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
             Some(Effect::Throttle { bytes_per_second }) => self.incoming.pace = Some(bytes_per_second),
             None => {}
         }
-        // The gateway puts the tenant before a backtick.
-        let plain = |text: &str| text.split_once('`').map_or(text.to_owned(), |(_, rest)| rest.to_owned());
-        let (name, database) = (plain(&hello.user), plain(&hello.database));
-        let Some(user) =
-            options.users.iter().find(|user| user.name == name && user.password == hello.password)
-        else {
-            let error = Exception::new(
-                options.login_error_code,
-                format!(
-                    "{name}: Authentication failed: password is incorrect or there is no user with such name"
-                ),
-            );
-            return self.refuse(&error).await.map(|()| None);
+        let session = match self.authenticate(&hello) {
+            Ok(session) => session,
+            Err(error) => return self.refuse(&error).await.map(|()| None),
         };
-        if !database.is_empty() && !self.shared.engine.has_database(&database) {
-            let error = exception!(UNKNOWN_DATABASE, "Database `{database}` doesn't exist");
-            return self.refuse(&error).await.map(|()| None);
-        }
-        let session = Session::new(&user.name, &database, user.read_only);
         let [major, minor, patch, _] = options.version;
         let hello = ServerHello {
             name: "ClickHouse".to_owned(),
@@ -213,6 +198,22 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
             None => {}
         }
         Ok(Some(session))
+    }
+
+    fn authenticate(&self, hello: &ClientHello) -> Result<Session, Exception> {
+        let options = &self.shared.options;
+        // The gateway puts the tenant before a backtick.
+        let plain = |text: &str| text.split_once('`').map_or(text.to_owned(), |(_, rest)| rest.to_owned());
+        let (name, database) = (plain(&hello.user), plain(&hello.database));
+        let user = options.users.iter().find(|user| user.name == name && user.password == hello.password);
+        let user = user.ok_or_else(|| {
+            let reason = "Authentication failed: password is incorrect or there is no user with such name";
+            Exception::new(options.login_error_code, format!("{name}: {reason}"))
+        })?;
+        if !database.is_empty() && !self.shared.engine.has_database(&database) {
+            return Err(exception!(UNKNOWN_DATABASE, "Database `{database}` doesn't exist"));
+        }
+        Ok(Session::new(&user.name, &database, user.read_only))
     }
 
     /// Reads the block behind a data packet's id.
@@ -423,6 +424,19 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
             blocks += 1;
             self.send().await?;
         }
+        self.put_facts(result, blocks);
+        let empty =
+            RecordBatch::new_empty(std::sync::Arc::new(connector_core::arrow::datatypes::Schema::empty()));
+        if let Err(error) = writer.put(&mut self.out, &[], &empty) {
+            return self.fail(number, &error).await.map(|()| Next::Goes);
+        }
+        put_progress(&mut self.out, &Progress::default(), self.revision);
+        self.finish(number).await.map(|()| Next::Goes)
+    }
+
+    /// Profile info and progress, as they follow the last block of a result.
+    fn put_facts(&mut self, result: &ResultSet, blocks: u64) {
+        let rows = result.rows.num_rows();
         let bytes = u64::try_from(result.rows.get_array_memory_size()).unwrap_or(u64::MAX);
         put_profile_info(
             &mut self.out,
@@ -443,13 +457,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
             ..Progress::default()
         };
         put_progress(&mut self.out, &progress, self.revision);
-        let empty =
-            RecordBatch::new_empty(std::sync::Arc::new(connector_core::arrow::datatypes::Schema::empty()));
-        if let Err(error) = writer.put(&mut self.out, &[], &empty) {
-            return self.fail(number, &error).await.map(|()| Next::Goes);
-        }
-        put_progress(&mut self.out, &Progress::default(), self.revision);
-        self.finish(number).await.map(|()| Next::Goes)
     }
 }
 

@@ -105,15 +105,25 @@ impl BytehouseCdwWriter {
         self.config.table.clone().unwrap_or_else(|| table.clone())
     }
 
-    /// Asks the server about a table, as often as the retry policy says.
-    async fn describe(&mut self, table: &TableId) -> Result<Target> {
+    /// A buffer for a table as the server describes it, asked as often as the retry policy says.
+    async fn describe(&mut self, table: &TableId, schema: &SchemaRef) -> Result<Buffer> {
         let mut backoffs = self.config.retry.backoffs();
         loop {
-            match self.session.target(table, &self.config).await {
+            match self.describe_once(table, schema).await {
                 Err(error) if error.is_transient() => wait(error, backoffs.next()).await?,
                 outcome => return outcome,
             }
         }
+    }
+
+    async fn describe_once(&mut self, table: &TableId, schema: &SchemaRef) -> Result<Buffer> {
+        let target = self.session.target(table, &self.config).await?;
+        let columns = Columns::new(&target, schema, self.config.case_insensitive)?;
+        let mut versions = Versions::default();
+        if columns.fills_version() {
+            versions.beyond(self.highest_version(&target).await?);
+        }
+        Ok(Buffer { insert: TableInsert::new(target, columns), rows: Vec::new(), versions })
     }
 
     /// The table's buffer, ready for rows of `schema`. Rows of another shape are flushed first.
@@ -131,13 +141,7 @@ impl BytehouseCdwWriter {
             }
             self.flush_table(table, None).await?;
         }
-        let target = self.describe(table).await?;
-        let columns = Columns::new(&target, schema, self.config.case_insensitive)?;
-        let mut versions = Versions::default();
-        if columns.fills_version() {
-            versions.beyond(self.highest_version(&target).await?);
-        }
-        let buffer = Buffer { insert: TableInsert::new(target, columns), rows: Vec::new(), versions };
+        let buffer = self.describe(table, schema).await?;
         self.buffers.insert(table.clone(), buffer);
         Ok(())
     }

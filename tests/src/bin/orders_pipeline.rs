@@ -48,13 +48,19 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         .flush_max_rows(usize::try_from(number("flush_rows", 50_000)?)?)
         .build()?;
     let store = FileCheckpointStore::open(get("state")?)?;
-    let report = Pipeline::new(source, sink)
+    let pipeline = Pipeline::new(source, sink)
         .name("orders")
         .parallelism(usize::try_from(number("chains", 1)?)?)
         .delivery(delivery)
-        .checkpoints(store, Duration::from_millis(number("checkpoint_ms", 1000)?))
-        .run(CancellationToken::new())
-        .await?;
+        .checkpoints(store, Duration::from_millis(number("checkpoint_ms", 1000)?));
+    // A server that starts again right now is no reason to give up.
+    while let Err(error) = pipeline.check().await {
+        if !error.is_transient() {
+            return Err(error.into());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let report = pipeline.run(CancellationToken::new()).await?;
     println!(
         "done read={} written={} checkpoints={} resumed={}",
         report.rows_read, report.rows_written, report.checkpoints, report.resumed

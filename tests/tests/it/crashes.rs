@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use connector_tests::{
+    OwnedService, Service,
     orders::Aggregates,
     process::{Moments, run_with_crashes},
     services::{self, Clickhouse, Kafka},
@@ -18,6 +19,7 @@ const KILLS: u32 = 5;
 
 struct Job {
     kafka: Kafka,
+    owned: OwnedService,
     server: Clickhouse,
     topic: String,
     table: String,
@@ -25,12 +27,13 @@ struct Job {
 
 impl Job {
     async fn new(engine: &str) -> Option<Self> {
-        let (kafka, server) = (services::kafka()?, services::clickhouse_current()?);
+        let (kafka, owned) = (services::kafka()?, OwnedService::start(Service::ClickhouseCurrent).await?);
+        let server = owned.clickhouse();
         let topic = unique_name("crash");
         kafka.create_topic(&topic, 4, &[]).await;
         kafka.produce_orders(&topic, 0..ROWS, 4).await;
         let table = orders_table(&server, engine).await;
-        Some(Self { kafka, server, topic, table })
+        Some(Self { kafka, owned, server, topic, table })
     }
 
     /// Runs to the end with five kills on the way; every moment is later in its run than a start takes.
@@ -53,7 +56,23 @@ impl Job {
             command
         };
         let moments = Moments::new(seed, Duration::from_millis(150)..Duration::from_millis(700));
-        run_with_crashes(command, &folder.path().join("log"), KILLS, moments, Duration::from_secs(180)).await
+        let log = folder.path().join("log");
+        tokio::select! {
+            killed = run_with_crashes(command, &log, KILLS, moments, Duration::from_secs(180)) => killed,
+            never = self.keep_the_server_running() => match never {},
+        }
+    }
+
+    /// This build of the server ends itself when a client is killed in the middle of its login: one more crash
+    /// that the pipeline has to survive.
+    async fn keep_the_server_running(&self) -> std::convert::Infallible {
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if self.server.query("SELECT 1").await.is_err() {
+                self.owned.kill().await;
+                self.owned.start_again().await;
+            }
+        }
     }
 }
 
