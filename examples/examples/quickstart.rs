@@ -7,7 +7,10 @@ use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Tls};
 use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{
     CancellationToken, Error, ErrorKind, FileCheckpointStore, Pipeline, Report, Result, Secret,
-    arrow::util::pretty::pretty_format_batches,
+    arrow::{
+        array::RecordBatch,
+        util::display::{ArrayFormatter, FormatOptions},
+    },
 };
 use connector_examples::{order_json, orders_schema};
 use connector_kafka::{KafkaSource, StartupMode, format::Json};
@@ -50,9 +53,7 @@ async fn main() -> Result<()> {
         "SELECT id, customer, amount, status, note, discount, tags FROM app.orders ORDER BY id LIMIT 5",
     ] {
         let rows = bytehouse.execute(sql).map_err(|e| double(sql, &e))?;
-        let table = pretty_format_batches(&[rows])
-            .map_err(|e| Error::new(ErrorKind::Unexpected, "cannot show rows").with_source(e))?;
-        println!("{table}");
+        print_rows(&rows)?;
     }
     Ok(())
 }
@@ -105,6 +106,24 @@ fn show(report: &Report) {
             split.to.as_deref().unwrap_or("-")
         );
     }
+}
+
+fn print_rows(rows: &RecordBatch) -> Result<()> {
+    let cannot = |e| Error::new(ErrorKind::Unexpected, "cannot show rows").with_source(e);
+    let options = FormatOptions::default().with_null("NULL");
+    let columns = rows.columns().iter().map(|column| ArrayFormatter::try_new(column, &options));
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(cannot)?;
+    let schema = rows.schema();
+    for row in 0..rows.num_rows() {
+        let cells = columns
+            .iter()
+            .zip(schema.fields())
+            .map(|(column, field)| Ok(format!("{}={}", field.name(), column.value(row).try_to_string()?)));
+        let cells =
+            cells.collect::<Result<Vec<_>, connector_core::arrow::error::ArrowError>>().map_err(cannot)?;
+        println!("  {}", cells.join("  "));
+    }
+    Ok(())
 }
 
 fn produce(bootstrap: &str, ids: std::ops::Range<u64>) -> Result<()> {

@@ -197,7 +197,7 @@ impl<S: ByteSource> FrameSource<S> {
         let (sum, header) = head.split_at(CHECKSUM);
         let size = u32_at(header, 1)?;
         let content = u32_at(header, 5)?;
-        if size < HEADER || size > MAX_FRAME || content > MAX_FRAME {
+        if !(HEADER..=MAX_FRAME).contains(&size) || content > MAX_FRAME {
             return Err(Error::new(
                 ErrorKind::DataInvalid,
                 format!(

@@ -107,7 +107,7 @@ fn unit_name(unit: TimeUnit) -> &'static str {
 fn count(seconds: i64, time: TimeOfDay, unit: TimeUnit, floor: bool) -> Result<i64, JsonErrorKind> {
     #[inline]
     fn parts<const NANOS: u32>(time: TimeOfDay) -> (u32, bool) {
-        (time.nanos / NANOS, time.finer || time.nanos % NANOS != 0)
+        (time.nanos / NANOS, time.finer || !time.nanos.is_multiple_of(NANOS))
     }
     let (per_second, (fraction, cut)) = match unit {
         TimeUnit::Second => (1_i64, parts::<1_000_000_000>(time)),
@@ -217,7 +217,7 @@ impl TimestampColumn {
     }
 
     #[inline]
-    fn from_datetime(&self, datetime: DateTime, context: &Context) -> Result<i64, Misfit> {
+    fn datetime_count(&self, datetime: DateTime, context: &Context) -> Result<i64, Misfit> {
         let mut seconds = datetime.civil_seconds();
         match datetime.offset {
             Some(offset) => {
@@ -234,7 +234,7 @@ impl TimestampColumn {
         Ok(count(seconds, datetime.time, self.unit, context.options.truncate_time)?)
     }
 
-    fn from_epoch(&self, value: i64, context: &Context) -> Result<i64, Misfit> {
+    fn epoch_count(&self, value: i64, context: &Context) -> Result<i64, Misfit> {
         if self.zone.is_some() || context.utc {
             return Ok(value);
         }
@@ -305,18 +305,18 @@ impl Build for TimestampColumn {
         let value = match (common, cursor.peek()) {
             (Some(datetime), _) => {
                 cursor.advance(COMMON_LEN);
-                self.from_datetime(datetime, context)
+                self.datetime_count(datetime, context)
             }
             (None, b'"') => {
                 let datetime = parse_datetime(cursor.string(&mut context.scratch)?);
                 match datetime {
-                    Some(datetime) => self.from_datetime(datetime, context),
+                    Some(datetime) => self.datetime_count(datetime, context),
                     None => Err(JsonErrorKind::InvalidText.into()),
                 }
             }
             (None, b'-' | b'0'..=b'9') => {
                 match whole(cursor, self.epoch_power, context.options.truncate_time)? {
-                    Ok(value) => self.from_epoch(value, context),
+                    Ok(value) => self.epoch_count(value, context),
                     Err(kind) => Err(kind.into()),
                 }
             }

@@ -35,13 +35,13 @@ fn days_since_epoch(year: u32, month: u32, day: u32) -> Option<i32> {
     const LENGTHS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     const BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let index = usize::try_from(month.wrapping_sub(1)).ok()?;
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = LENGTHS.get(index)? + u32::from(leap && month == 2);
     if day == 0 || day > length {
         return None;
     }
     // Leap days in the years before this one; the year 0 is one of them.
-    let leap_days = (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
+    let leap_days = year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
     let day_of_year = BEFORE.get(index)? + u32::from(leap && month > 2) + day - 1;
     let days = year * 365 + leap_days + day_of_year;
     Some(i32::try_from(days).ok()? - 719_528)
