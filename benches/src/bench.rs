@@ -1,6 +1,9 @@
 //! The bench itself: prepares the data, lets the ways take turns, checks every table, and reports.
 
-use std::{collections::BTreeMap, process::Stdio};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    process::Stdio,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use connector_tests::{
@@ -90,8 +93,8 @@ impl Bench {
             strangers: Vec::new(),
         };
         for place in wanted.iter().filter_map(|way| Place::of(way.target)) {
-            if !bench.databases.contains_key(&place) {
-                bench.databases.insert(place, place.server()?.create_database().await);
+            if let Entry::Vacant(vacant) = bench.databases.entry(place) {
+                vacant.insert(place.server()?.create_database().await);
             }
         }
         if wanted.iter().any(|way| way.target == Target::MergeTree) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use connector_core::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use connector_tests::orders::Order;
 
-/// The columns of the records.
-pub(crate) fn schema() -> SchemaRef {
+/// The columns of the records. The zone of the times is UTC, as `zone` spells it: arrow-json takes `+00:00` only.
+pub(crate) fn schema(zone: &str) -> SchemaRef {
     let tag = Field::new("item", DataType::Utf8, false);
     Arc::new(Schema::new(vec![
         Field::new("id", DataType::UInt64, false),
@@ -14,7 +14,7 @@ pub(crate) fn schema() -> SchemaRef {
         Field::new("amount", DataType::Decimal128(18, 4), false),
         Field::new("status", DataType::Utf8, false),
         Field::new("note", DataType::Utf8, false),
-        Field::new("created_at", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false),
+        Field::new("created_at", DataType::Timestamp(TimeUnit::Millisecond, Some(zone.into())), false),
         Field::new("discount", DataType::Int32, true),
         Field::new("tags", DataType::List(Arc::new(tag)), false),
     ]))

@@ -62,7 +62,7 @@ impl Row {
             user: two % 1_000_000_000_000,
             path: [one, two],
             seconds: 1_700_000_000 + part(id, u64::MAX) / 10,
-            n: (two % 7 != 0).then(|| part(two >> 24, 1 << 40) - (1 << 39)),
+            n: (!two.is_multiple_of(7)).then(|| part(two >> 24, 1 << 40) - (1 << 39)),
             units: part(one.rotate_left(17) ^ two, 10_000_000_000),
         }
     }

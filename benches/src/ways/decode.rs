@@ -17,7 +17,7 @@ const BATCH_ROWS: usize = 8192;
 /// Our decoder.
 pub(crate) fn ours(rows: u64) -> Result<Outcome> {
     let payloads = Payloads::new(rows);
-    let mut decoder = Json::with_schema(orders::schema()).decoder()?;
+    let mut decoder = Json::with_schema(orders::schema("UTC")).decoder()?;
     let mut tally = Tally::default();
     let meter = Meter::start()?;
     for payload in payloads.iter() {
@@ -60,7 +60,8 @@ pub(crate) struct ArrowJson {
 
 impl ArrowJson {
     pub(crate) fn new(batch_rows: usize) -> Result<Self> {
-        let decoder = ReaderBuilder::new(orders::schema()).with_batch_size(batch_rows).build_decoder()?;
+        let decoder =
+            ReaderBuilder::new(orders::schema("+00:00")).with_batch_size(batch_rows).build_decoder()?;
         Ok(Self { decoder, batch_rows })
     }
 

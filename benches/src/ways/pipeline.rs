@@ -20,7 +20,7 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
     let mut source = KafkaSource::builder()
         .bootstrap_servers(services::kafka()?.bootstrap)
         .topics([job.topic.as_str()])
-        .format(Json::with_schema(orders::schema()))
+        .format(Json::with_schema(orders::schema("UTC")))
         .bounded();
     if job.way.program == Program::PipelineHalf {
         source = source.end_offset(i64::try_from(job.rows)? / i64::from(PARTITIONS) - 1);

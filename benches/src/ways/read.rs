@@ -26,7 +26,7 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
     let source = KafkaSource::builder()
         .bootstrap_servers(services::kafka()?.bootstrap)
         .topics([job.topic.as_str()])
-        .format(Json::with_schema(orders::schema()))
+        .format(Json::with_schema(orders::schema("UTC")))
         .bounded()
         .build()?;
     let splits = source.discover(&[]).await?;

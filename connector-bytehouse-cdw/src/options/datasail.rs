@@ -100,9 +100,9 @@ option_set! {
             /// False for an open-source ClickHouse: its SQL and engines, no compute group.
             "job.writer.cnch_engine" => cnch_engine: bool, default true;
             /// user, password, database, sslmode, sslrootcert, sslcert, sslkey, server_name, connect_timeout and socket_timeout (ms).
-            "job.writer.bh_connection_properties" => bh_connection_properties: PropertyMap, default "{}";
+            "job.writer.bh_connection_properties" => bh_connection_properties: PropertyMap, default "{}", shown "";
             /// Settings of every INSERT; never in a log unmasked.
-            "job.writer.session_properties" => session_properties: PropertyMap, default "{}";
+            "job.writer.session_properties" => session_properties: PropertyMap, default "{}", shown "";
             /// INSERT appends; UPSERT replaces and deletes by key.
             "job.writer.write_mode" => write_mode: WriteMode, default "INSERT";
             /// Key columns in UPSERT, where they are not those of the table; UPSERT without both fails at the start.

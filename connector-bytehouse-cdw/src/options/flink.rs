@@ -86,7 +86,7 @@ option_set! {
             /// False for an open-source ClickHouse: its SQL and engines, no compute group.
             "cnch-engine" => cnch_engine: bool, default true;
             /// user, password, database, sslmode, sslrootcert, sslcert, sslkey, server_name, connect_timeout and socket_timeout (ms).
-            "connection-properties" => connection_properties: PropertyMap, default "{}";
+            "connection-properties" => connection_properties: PropertyMap, default "{}", shown "";
             /// Settings of every INSERT.
             "query.settings" => query_settings: SettingsList, default "";
             /// Most partitions that one block may touch.

@@ -367,7 +367,9 @@ impl Client {
     fn statement(&self, sql: &str, settings: &Settings, query_id: &str) -> Query {
         let mut all = Settings::new();
         // LZ4 is what servers take anyway; leaving it out spares read-only users a setting that they may not change.
-        if let (Compression::Zstd, Some(method)) = (self.options.compression, self.options.compression.setting()) {
+        if let (Compression::Zstd, Some(method)) =
+            (self.options.compression, self.options.compression.setting())
+        {
             all.set("network_compression_method", method);
         }
         all.extend(&self.options.settings);

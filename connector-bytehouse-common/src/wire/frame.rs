@@ -334,7 +334,8 @@ mod tests {
         let zstd = b"\x11@\x94\xd1\xc5\xcdF\x99\xa0G\x83\x9eZ\xb4'\xcf\x90.\0\0\0\x1c\0\0\0(\xb5/\xfd \x1c\xe1\0\0\x01\0\x02\
             \xff\xff\xff\xff\0\x02\0\x01a\x06String\x01b\x06UInt64";
         assert_eq!(unframed(zstd, header.len()).await.unwrap(), header);
-        let rows = b"\x01\0\x02\xff\xff\xff\xff\0\x02\x01\x01a\x06String7connectors-rs connectors-rs connectors-rs \
+        let rows =
+            b"\x01\0\x02\xff\xff\xff\xff\0\x02\x01\x01a\x06String7connectors-rs connectors-rs connectors-rs \
             connectors-rs\x01b\x06UInt64\x07\0\0\0\0\0\0\0";
         let lz4 = b"\xa0\x8d~\xde\xad\x81\x13\xf3\x0c\xf3\xc3\xb8\xebb\xfa\xeb\x82C\0\0\0\\\0\0\0\xff\x13\x01\0\x02\xff\xff\xff\xff\
             \0\x02\x01\x01a\x06String7connectors-rs \x0e\0\x16\xf0\x02\x01b\x06UInt64\x07\0\0\0\0\0\0\0";

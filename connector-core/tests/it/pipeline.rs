@@ -75,23 +75,26 @@ async fn a_bounded_source_is_read_to_its_end_by_any_number_of_chains() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unbounded_source_ends_on_stop_with_everything_flushed_and_goes_on_later() {
-    let (source, sink, store) = (source(3, 4, false), small(), Arc::new(MemoryCheckpointStore::new()));
+    let often = BatchPolicy { max_rows: 70, max_bytes: usize::MAX, max_interval: Duration::from_millis(10) };
+    let (source, sink) = (source(3, 4, false), MemorySink::with_policy(often));
+    let store = Arc::new(MemoryCheckpointStore::new());
     for round in 0..3u64 {
         let stop = CancellationToken::new();
         let pipeline =
             Pipeline::new(source.clone(), sink.clone()).parallelism(2).checkpoints(Arc::clone(&store), HOUR);
         let run = tokio::task::spawn(pipeline.run(stop.clone()));
-        let wanted = 120 + round * 30;
-        while source.acknowledged().is_empty() && ids(&sink, &table()).is_empty() && !run.is_finished() {
+        let wanted: Vec<u64> = (0..120 + round * 30).collect();
+        while ids(&sink, &table()).len() < wanted.len() {
+            assert!(!run.is_finished());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
         stop.cancel();
         let report = run.await.unwrap().unwrap();
         assert_eq!(report.resumed, round > 0);
-        assert_eq!(ids(&sink, &table()), (0..wanted).collect::<Vec<u64>>(), "round {round}");
+        assert_eq!(ids(&sink, &table()), wanted, "round {round}");
+        assert!(!source.acknowledged().is_empty(), "the end stores and acknowledges");
         for split in 0..3 {
-            let start = wanted + split * 10;
+            let start = 120 + round * 30 + split * 10;
             source.push(&format!("s{split}"), table(), ChangeBatch::append(orders(start..start + 10)));
         }
     }

@@ -224,6 +224,36 @@ impl Plan {
             .collect()
     }
 
+    /// Sees to it that a split's offsets are in the log, from `low` to `high`.
+    fn moved_into(&self, split: &mut KafkaSplit, asked: KafkaOffset, (low, high): (i64, i64)) -> Result<()> {
+        let high = high.max(low);
+        let (topic, partition) = (split.topic.clone(), split.partition);
+        let gone = |offset: i64| match self.reset {
+            None => Err(expired_error(&topic, partition, offset, (low, high))),
+            Some(policy) => {
+                let next = if policy == ResetPolicy::Earliest { low } else { high };
+                tracing::warn!(
+                    topic,
+                    partition,
+                    offset,
+                    next,
+                    "an offset is gone from the log; reading goes on elsewhere"
+                );
+                count_expired(&topic);
+                Ok(next)
+            }
+        };
+        if !(low..=high).contains(&asked.0) {
+            split.seek(KafkaOffset(gone(asked.0)?));
+        }
+        // A known end was once in the log. Where it is not any more, waiting for it would never end.
+        if let Some(stop) = split.stop.filter(|stop| stop.0 > high) {
+            gone(stop.0)?;
+            split.stop = Some(KafkaOffset(high));
+        }
+        Ok(())
+    }
+
     /// Splits that a reader can be opened on: each at an offset that is in the log.
     ///
     /// # Errors
@@ -255,25 +285,8 @@ impl Plan {
                     }
                     return Ok(split);
                 };
-                let (low, high) = (known(&low, &place)?, known(&high, &place)?);
-                if (low..=high.max(low)).contains(&asked.0) {
-                    return Ok(split);
-                }
-                let next = match self.reset {
-                    None => return Err(expired_error(&place.0, place.1, asked.0, (low, high))),
-                    Some(ResetPolicy::Earliest) => low,
-                    Some(ResetPolicy::Latest) => high,
-                };
-                let (topic, partition) = place;
-                tracing::warn!(
-                    topic,
-                    partition,
-                    offset = asked.0,
-                    next,
-                    "an offset is gone from the log; reading goes on elsewhere"
-                );
-                count_expired(&topic);
-                split.seek(KafkaOffset(next));
+                let log = (known(&low, &place)?, known(&high, &place)?);
+                self.moved_into(&mut split, asked, log)?;
                 Ok(split)
             })
             .collect()

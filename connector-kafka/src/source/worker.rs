@@ -45,6 +45,8 @@ const ADVANCE: Duration = Duration::from_secs(1);
 const ADVANCE_BOUNDED: Duration = Duration::from_millis(25);
 /// How long a position may still be wrong after a seek was asked for.
 const SETTLE: Duration = Duration::from_secs(2);
+/// How long the reading may stand still for a question to the cluster.
+const LOOK_UP: Duration = Duration::from_secs(2);
 /// How long a close waits for the commits it sent.
 const COMMIT_WAIT: Duration = Duration::from_secs(2);
 
@@ -351,9 +353,8 @@ impl Worker<'_> {
     fn trouble(&mut self, failure: Failure) -> Result<()> {
         let text = self.consumer.context().mask(&failure.text);
         let failure = Failure { text, ..failure };
-        if failure.text.starts_with("Offset commit failed") || failure.code == Code::GroupAuthorizationFailed
-        {
-            // Counted where its result is taken.
+        // The group is of no use to the reading itself.
+        if failure.code == Code::GroupAuthorizationFailed {
             self.health.commit_failed(&failure.text);
             return Ok(());
         }
@@ -394,13 +395,15 @@ impl Worker<'_> {
 
     /// The log has lost the offset that a split is at, or was cut off before it.
     fn expired(&mut self, topic: &str, partition: i32) -> Result<()> {
-        let timeout = self.settings.client.request_timeout;
         let Some(part) = self.parts.find(topic, partition) else { return Ok(()) };
         let asked = part.next;
-        let (low, high) = self
-            .consumer
-            .fetch_watermarks(topic, partition, timeout)
-            .map_err(|e| from_kafka(&e, &self.consumer.context().last_text()).with_context("topic", topic))?;
+        let timeout = LOOK_UP.min(self.settings.client.request_timeout);
+        let (low, high) = self.consumer.fetch_watermarks(topic, partition, timeout).map_err(|e| {
+            from_kafka(&e, "an offset is gone, and the broker did not say which there are")
+                .with_context("topic", topic)
+                .with_context("partition", partition)
+                .with_context("offset", asked)
+        })?;
         let next = match self.settings.reset {
             None => return Err(expired_error(topic, partition, asked, (low, high))),
             Some(ResetPolicy::Earliest) => low,
@@ -431,7 +434,7 @@ impl Worker<'_> {
     /// Looks whether a topic that librdkafka did not find is really gone.
     fn check_topics(&mut self) -> Result<()> {
         let Some(topic) = self.health.topic_to_check() else { return Ok(()) };
-        let exists = topic_exists(self.consumer.fetch_metadata(Some(&topic), Duration::from_secs(1)), &topic);
+        let exists = topic_exists(self.consumer.fetch_metadata(Some(&topic), LOOK_UP), &topic);
         self.health.topic_checked(&topic, exists)
     }
 }

@@ -3,6 +3,8 @@
 //! What the mock cannot do (times, transactions, compaction, TLS, logins) is tested against a real
 //! broker elsewhere.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
+
 mod bad_records;
 mod bounded;
 mod common;

@@ -71,3 +71,17 @@ async fn without_a_place_to_start_only_a_checkpoint_can_say_it() {
     let split = connector_kafka::KafkaSplit::new("orders", 0).starting_at(3);
     source.open(vec![split]).await.unwrap();
 }
+
+/// Writes OPTIONS.md with `UPDATE_DOCS=1`, else compares.
+#[test]
+fn options_md_is_what_the_declarations_say() {
+    let text = format!(
+        "# Options of connector-kafka\n\nWritten by a test (`UPDATE_DOCS=1 cargo test -p connector-kafka options_md`).\n\n{}",
+        connector_core::options::markdown(&[KafkaSourceOptions::OPTIONS])
+    );
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("OPTIONS.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "run it with UPDATE_DOCS=1");
+}

@@ -97,6 +97,20 @@ async fn an_offset_that_the_log_does_not_have_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn an_end_that_the_log_does_not_have_is_refused_too() {
+    let cluster = Cluster::with_topic("orders", 1);
+    cluster.write_rows("orders", 0, 0..50);
+    let split = KafkaSplit { stop: Some(KafkaOffset(60)), ..KafkaSplit::new("orders", 0).starting_at(40) };
+    let source = cluster.source(&["orders"]).build().unwrap();
+    let error = source.open(vec![split.clone()]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CheckpointInvalid, "{error}");
+    assert_eq!(error.context_value("offset"), Some("60"));
+    let source = cluster.source(&["orders"]).auto_offset_reset(AutoOffsetReset::Earliest).build().unwrap();
+    let mut reader = source.open(vec![split]).await.unwrap();
+    assert_eq!(drain(&mut reader).await.all(), (40..50).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn a_reset_policy_that_the_user_set_goes_on_elsewhere() {
     let cluster = Cluster::with_topic("orders", 1);
     cluster.write_rows("orders", 0, 0..50);

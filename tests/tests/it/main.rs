@@ -6,6 +6,7 @@ mod clickhouse;
 mod crashes;
 mod kafka;
 mod kafka_to_clickhouse;
+mod options;
 mod outages;
 mod owned;
 mod proxy;

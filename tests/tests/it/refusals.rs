@@ -73,15 +73,13 @@ async fn a_missing_topic() {
 
 #[tokio::test]
 async fn a_wrong_port_and_a_port_of_another_protocol() {
-    let Some(server) = services::clickhouse_current() else { return };
+    let Some(server) = services::clickhouse_18() else { return };
     let error = refused(builder(&nobody()).build().unwrap()).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let error = refused(builder(&server.http).build().unwrap()).await;
-    assert!(
-        matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OptionInvalid | ErrorKind::Unexpected),
-        "{error}"
-    );
-    assert!(error.to_string().to_lowercase().contains("port"), "it says that the port is wrong: {error}");
+    let kinds = [ErrorKind::Unavailable, ErrorKind::OptionInvalid, ErrorKind::Unexpected, ErrorKind::Timeout];
+    assert!(kinds.contains(&error.kind()), "{error}");
+    assert!(error.to_string().contains("port"), "it says that the port may be wrong: {error}");
 }
 
 #[tokio::test]

@@ -83,8 +83,9 @@ impl JsonDecoder {
     ///
     /// # Errors
     /// The record is refused and the decoder is as it was before the call. With
-    /// [`JsonErrorKind::BatchFull`] the record may be fine: the batch holds 2 GiB, so take it with
-    /// [`finish`](Self::finish) and decode the record again.
+    /// [`JsonErrorKind::BatchFull`] the record may be fine: with it the batch would hold more than 2 GiB, so
+    /// take the batch with [`finish`](Self::finish) and decode the record again. A record that is refused so by
+    /// an empty decoder is itself too large.
     pub fn decode(&mut self, record: &[u8]) -> Result<(), JsonError> {
         match self.append(record) {
             Ok(()) => {

@@ -143,3 +143,38 @@ impl Default for JsonOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn option_values_have_names() {
+        for rule in [DuplicateKeys::Fail, DuplicateKeys::Last] {
+            assert_eq!(rule.to_string().parse::<DuplicateKeys>().unwrap(), rule);
+        }
+        for rule in [UnknownFields::Ignore, UnknownFields::Fail] {
+            assert_eq!(rule.to_string().to_uppercase().parse::<UnknownFields>().unwrap(), rule);
+        }
+        let units =
+            [EpochUnit::Column, EpochUnit::Seconds, EpochUnit::Millis, EpochUnit::Micros, EpochUnit::Nanos];
+        for unit in units {
+            assert_eq!(unit.to_string().parse::<EpochUnit>().unwrap(), unit);
+        }
+        let error = "first".parse::<DuplicateKeys>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OptionInvalid);
+        assert_eq!(error.message(), "`first` is not one of fail, last");
+    }
+
+    #[test]
+    fn defaults_refuse_what_is_in_doubt() {
+        let options = JsonOptions::default();
+        assert_eq!(options.duplicate_keys, DuplicateKeys::Fail);
+        assert_eq!(options.unknown_fields, UnknownFields::Ignore);
+        assert_eq!(options.epoch_unit, EpochUnit::Column);
+        assert_eq!(options.time_zone, TimeZone::UTC);
+        let flags = [options.case_insensitive, options.coerce_to_text, options.text_nan];
+        assert_eq!(flags, [false; 3]);
+        assert_eq!([options.reinterpret_unsigned, options.truncate_time], [false; 2]);
+    }
+}

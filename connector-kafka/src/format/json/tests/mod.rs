@@ -16,7 +16,7 @@ use connector_core::arrow::{
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
-use super::{JsonDecoder, JsonError, JsonErrorKind, JsonOptions};
+use super::{Json, JsonDecoder, JsonError, JsonErrorKind, JsonOptions};
 
 fn schema(fields: impl IntoIterator<Item = (&'static str, DataType, bool)>) -> SchemaRef {
     let fields = fields.into_iter().map(|(name, data_type, nullable)| Field::new(name, data_type, nullable));
@@ -62,4 +62,21 @@ fn refusal(data_type: &DataType, text: &str) -> JsonErrorKind {
             error.kind()
         }
     }
+}
+
+#[test]
+fn a_format_names_its_table_and_makes_decoders() {
+    let columns = schema([("id", DataType::Int64, false), ("name", DataType::Utf8, true)]);
+    let json = Json::with_schema(Arc::clone(&columns)).primary_key(["id"]).unwrap().coerce_to_text(true);
+    assert_eq!(json.table_schema().primary_key, ["id"]);
+    let mut decoder = json.decoder().unwrap();
+    assert_eq!(decoder.schema(), &columns);
+    assert!(decoder.options().coerce_to_text);
+    decoder.decode(br#"{"id":1,"name":2}"#).unwrap();
+    assert_eq!(decoder.finish().unwrap().schema(), columns);
+
+    let format = crate::format::Format::from(json);
+    assert_eq!((format.name(), &format.table_schema().columns), ("json", &columns));
+    let error = Json::with_schema(columns).primary_key(["none"]).unwrap_err();
+    assert_eq!(error.kind(), connector_core::ErrorKind::SchemaMismatch);
 }

@@ -381,10 +381,8 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(records in vec(vec(any::<u8>(), 0..64), 1..8), fields in fields_of(kind())) {
         let mut decoder = decoder(&schema_of(&fields), JsonOptions { coerce_to_text: true, ..JsonOptions::default() });
-        for record in &records {
-            let _ = decoder.decode(record).is_ok();
-        }
-        prop_assert!(decoder.finish().unwrap().num_rows() <= records.len());
+        let taken = records.iter().filter(|record| decoder.decode(record).is_ok()).count();
+        prop_assert_eq!(decoder.finish().unwrap().num_rows(), taken);
     }
 
     #[test]

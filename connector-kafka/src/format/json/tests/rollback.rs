@@ -58,7 +58,7 @@ fn good(row: usize) -> String {
         ),
         row = row,
         text = text,
-        flag = row % 2 == 0,
+        flag = row.is_multiple_of(2),
         inner = inner
     )
 }

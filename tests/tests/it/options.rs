@@ -1,0 +1,56 @@
+//! The declared options against the list of all options of the mission, `tests/options.tsv`, both ways.
+
+use connector_bytehouse_cdw::{BytehouseCdwSinkOptions, BytehouseCdwWriterOptions};
+use connector_core::options::differences;
+use connector_kafka::KafkaSourceOptions;
+
+/// Options that are our own: in the code, not in the vendors' documents.
+const OURS: [&str; 30] = [
+    "kafka source job.reader.bad_record_policy",
+    "kafka source job.reader.max_batch_rows",
+    "kafka source job.reader.max_batch_wait",
+    "kafka source job.reader.prefetch_bytes",
+    "kafka source job.reader.request_timeout",
+    "bytehouse-cdw sink table",
+    "bytehouse-cdw sink sink.unique-keys",
+    "bytehouse-cdw sink sink.buffer-flush.max-bytes",
+    "bytehouse-cdw sink sink.bad-record-policy",
+    "bytehouse-cdw sink sink.round-down",
+    "bytehouse-cdw sink sink.clamp-times",
+    "bytehouse-cdw sink sink.null-as-default",
+    "bytehouse-cdw sink time-zone",
+    "bytehouse-cdw sink case-insensitive",
+    "bytehouse-cdw sink secure",
+    "bytehouse-cdw sink cnch-engine",
+    "bytehouse-cdw sink connection-properties",
+    "bytehouse-cdw sink query.settings",
+    "bytehouse-cdw sink max-partitions-per-insert-block",
+    "bytehouse-cdw sink compression",
+    "bytehouse-cdw sink query-timeout",
+    "bytehouse-cdw sink connection-validity-timeout",
+    "bytehouse-cdw sink protocol-revision",
+    "bytehouse-cdw sink job.writer.buffer_bytes",
+    "bytehouse-cdw sink job.writer.bad_record_policy",
+    "bytehouse-cdw sink job.writer.round_down",
+    "bytehouse-cdw sink job.writer.clamp_times",
+    "bytehouse-cdw sink job.writer.null_as_default",
+    "bytehouse-cdw sink job.writer.compression",
+    "bytehouse-cdw sink job.writer.protocol_revision",
+];
+
+#[test]
+fn every_declared_option_is_the_one_of_the_list() {
+    let sets = [KafkaSourceOptions::SET, BytehouseCdwWriterOptions::SET, BytehouseCdwSinkOptions::SET];
+    let list = include_str!("../../options.tsv");
+    let mut own = Vec::new();
+    let mut wrong = Vec::new();
+    for difference in differences(&sets, list) {
+        match difference.strip_suffix(": is in the code, not in the list") {
+            Some(option) if OURS.contains(&option) => own.push(option.to_owned()),
+            _ => wrong.push(difference),
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let gone: Vec<_> = OURS.iter().filter(|ours| !own.iter().any(|option| option == *ours)).collect();
+    assert!(gone.is_empty(), "take these out of the list of our own options: {gone:?}");
+}
