@@ -1,9 +1,10 @@
 //! The writing side: [`Sink`] opens a [`SinkWriter`]; two-phase commit is opt-in.
 
-use std::{collections::BTreeSet, fmt, time::Instant};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Instant};
 
 use arrow::{
-    array::{Array, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch, make_array},
+    datatypes::DataType,
     util::display::{ArrayFormatter, FormatOptions},
 };
 use async_trait::async_trait;
@@ -130,8 +131,9 @@ impl RejectedRows {
         let cannot =
             |e| Error::new(ErrorKind::Unexpected, "cannot show a rejected row as text").with_source(e);
         let options = FormatOptions::default();
-        let columns = self.rows.columns().iter();
+        let columns: Vec<ArrayRef> = self.rows.columns().iter().map(without_zone).collect();
         let formatters = columns
+            .iter()
             .map(|c| ArrayFormatter::try_new(c, &options))
             .collect::<Result<Vec<_>, _>>()
             .map_err(cannot)?;
@@ -160,6 +162,13 @@ impl RejectedRows {
         };
         (0..self.rows.num_rows()).map(record).collect()
     }
+}
+
+/// A timestamp as the same instant in UTC: Arrow shows named zones only with a database of them built in.
+fn without_zone(column: &ArrayRef) -> ArrayRef {
+    let DataType::Timestamp(unit, Some(_)) = column.data_type() else { return Arc::clone(column) };
+    let data = column.to_data().into_builder().data_type(DataType::Timestamp(*unit, None)).build();
+    data.map_or_else(|_| Arc::clone(column), make_array)
 }
 
 /// What a flush made durable.

@@ -41,15 +41,15 @@ async fn main() -> Result<()> {
 
     produce(&broker.bootstrap_servers(), 0..FIRST)?;
     println!("{FIRST} orders are in the topic; the pipeline runs for the first time");
-    show(&run(&broker, &bytehouse, state.path()).await?);
+    show(&run(&broker, &bytehouse, state.path(), FIRST).await?);
 
     produce(&broker.bootstrap_servers(), FIRST..FIRST + SECOND)?;
     println!("\n{SECOND} more; the pipeline starts again and goes on at its checkpoint");
-    show(&run(&broker, &bytehouse, state.path()).await?);
+    show(&run(&broker, &bytehouse, state.path(), FIRST + SECOND).await?);
 
     println!("\nwhat arrived in app.orders:");
     for sql in [
-        "SELECT count() AS rows, sum(amount) AS amount, min(created_at) AS first, max(created_at) AS last FROM app.orders",
+        "SELECT count() AS rows, sum(amount) AS amount, toString(min(created_at)) AS first, toString(max(created_at)) AS last FROM app.orders",
         "SELECT id, customer, amount, status, note, discount, tags FROM app.orders ORDER BY id LIMIT 5",
     ] {
         let rows = bytehouse.execute(sql).map_err(|e| double(sql, &e))?;
@@ -63,12 +63,12 @@ async fn run(
     broker: &MockCluster<'_, DefaultProducerContext>,
     bytehouse: &BytehouseDouble,
     state: &std::path::Path,
+    until: u64,
 ) -> Result<Report> {
     let source = KafkaSource::builder()
         .bootstrap_servers(broker.bootstrap_servers())
         .topics(["orders"])
         .startup_mode(StartupMode::Earliest)
-        .bounded()
         .format(Json::with_schema(orders_schema()))
         .build()?;
     let sink = BytehouseCdwSink::builder()
@@ -80,12 +80,29 @@ async fn run(
         .table("app.orders")
         .mode(SinkModeName::Upsert)
         .build()?;
-    Pipeline::new(source, sink)
+    let stop = CancellationToken::new();
+    let pipeline = Pipeline::new(source, sink)
         .name("orders")
         .parallelism(2)
         .checkpoints(FileCheckpointStore::open(state)?, Duration::from_secs(10))
-        .run(CancellationToken::new())
-        .await
+        .run(stop.clone());
+    tokio::pin!(pipeline);
+    let all_there = async {
+        while rows_in(bytehouse) < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        report = &mut pipeline => report,
+        () = all_there => {
+            stop.cancel();
+            pipeline.await
+        }
+    }
+}
+
+fn rows_in(bytehouse: &BytehouseDouble) -> u64 {
+    bytehouse.table("app.orders").map_or(u64::MAX, |rows| rows.num_rows() as u64)
 }
 
 fn show(report: &Report) {
