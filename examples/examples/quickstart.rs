@@ -50,7 +50,7 @@ async fn main() -> Result<()> {
     println!("\nwhat arrived in app.orders:");
     for sql in [
         "SELECT count() AS rows, sum(amount) AS amount, toString(min(created_at)) AS first, toString(max(created_at)) AS last FROM app.orders",
-        "SELECT id, customer, amount, status, note, discount, tags FROM app.orders ORDER BY id LIMIT 5",
+        "SELECT id, customer, amount, status, note, discount FROM app.orders ORDER BY id LIMIT 5",
     ] {
         let rows = bytehouse.execute(sql).map_err(|e| double(sql, &e))?;
         print_rows(&rows)?;

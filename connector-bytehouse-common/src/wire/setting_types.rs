@@ -5,7 +5,8 @@
 pub enum SettingType {
     /// A whole number from 0: numbers, switches, times in seconds or milliseconds.
     Unsigned,
-    /// A whole number that may be negative.
+    /// A whole number that may be negative. ByConity and current ClickHouse read it in the typed form and
+    /// keep their own value; ClickHouse 18.16 and the text form take it.
     Signed,
     /// A number with a fraction, as text.
     Float,
