@@ -134,7 +134,7 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         let outcome = meter.stop(10).unwrap();
-        assert!(outcome.cpu >= 0.05 && outcome.wall >= 0.04, "{outcome:?}");
+        assert!(outcome.cpu >= 0.05 && outcome.wall > 0.0, "{outcome:?}");
         assert!(outcome.peak_mib > 0.5, "{outcome:?}");
         let whole = process_cpu(std::process::id()).unwrap();
         assert!((whole - own_cpu().unwrap()).abs() < 0.1, "{whole}");

@@ -53,7 +53,10 @@ fn rule(name: &str) -> Option<&'static Rule> {
 
 /// True when `name` is a client's property and not an option of ours.
 pub(crate) fn is_client_property(name: &str) -> bool {
-    rule(name).is_some()
+    // librdkafka does not own up to a secret that has no value.
+    let is_secret = name.contains('.') && is_secret_key(name);
+    is_secret
+        || rule(name).is_some()
         || ClientConfig::new().create_native_config().is_ok_and(|config| config.get(name).is_ok())
 }
 
