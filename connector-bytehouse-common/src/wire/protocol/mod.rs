@@ -1,7 +1,7 @@
 //! The native protocol's packets, for both ends.
 //!
 //! Functions named `put_…` append to a buffer and never fail on well-formed input; functions named
-//! `read_…` take from a [`ByteSource`](super::io::ByteSource). Where a packet has an id, `put_…`
+//! `read_…` take from a [`ByteSource`]. Where a packet has an id, `put_…`
 //! writes it and `read_…` starts behind it, because whoever reads has looked at the id already.
 //!
 //! `revision` is always the smaller of what both sides announced: it decides which fields exist.
