@@ -7,6 +7,7 @@
 //! ```
 //!
 //! `write` makes JSON orders of about 185 bytes in 4 partitions of a new topic. `NAME=VALUE` sets a client property.
+#![allow(clippy::let_underscore_must_use, reason = "writing to a string cannot fail")]
 
 use std::{
     error::Error,

@@ -1,5 +1,11 @@
 //! Tests against real servers, in one binary. `docs/testing.md` tells how to run them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
 
 mod bad_input;
 mod clickhouse;

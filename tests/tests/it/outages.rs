@@ -81,8 +81,3 @@ async fn a_broker_that_comes_back_after_twenty_seconds() {
 async fn a_server_that_comes_back_after_twenty_seconds() {
     survive(false, true).await;
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn both_that_come_back_after_twenty_seconds() {
-    survive(true, true).await;
-}
