@@ -27,7 +27,7 @@ check_formatting() {
 }
 
 check_lints() {
-  cargo clippy -q "${LOCKED[@]}" --workspace --lib --bins --examples -- -D warnings
+  cargo clippy -q "${LOCKED[@]}" --workspace --all-targets -- -D warnings
 }
 
 check_documentation() {

@@ -128,7 +128,7 @@ standing_pid() {
   (
     source tests/services/lib.sh
     RUN_DIR=$TARGET/services/standing/$1
-    service_pid
+    find_service && echo "$PID"
   )
 }
 

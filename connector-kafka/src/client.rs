@@ -29,6 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// librdkafka tells over and over that it cannot connect; those lines are for debugging.
 const CONNECTION_LOG: &[&str] = &["FAIL", "REQTMOUT", "GETSUB", "MAXPOLL"];
 
+/// What librdkafka says when somebody took the connection and did not like what came: a port with another protocol.
+const CUT_SHORT: &[&str] = &["Disconnected", "SSL handshake", "Send failed", "Receive failed"];
+
 /// What a client is made of.
 #[derive(Clone)]
 pub(crate) struct ClientSettings {
@@ -290,6 +293,13 @@ impl<'a> Admin<'a> {
         let error = match error.kind() {
             ErrorKind::Timeout if !text.is_empty() => error::from_code(Code::BrokerTransportFailure, &text),
             _ => error,
+        };
+        let error = if CUT_SHORT.iter().any(|words| text.contains(words)) {
+            let hint = "a server answers there and ends the connection; check that the port is a broker's and that \
+                        security.protocol is the one of this port";
+            Error::new(ErrorKind::Unavailable, format!("{hint}: {text}")).transient()
+        } else {
+            error
         };
         error.with_context("timeout", format!("{:?}", self.settings.request_timeout))
     }

@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn where_a_read_begins() {
-        let cases: [(&[(&str, &str)], Option<StartupMode>); 10] = [
+        type Pairs = &'static [(&'static str, &'static str)];
+        let cases: [(Pairs, Option<StartupMode>); 10] = [
             (&[("start_offset", "5"), ("start_timestamp", "1767225600")], Some(StartupMode::Offset(5))),
             (&[("start_timestamp", "1767225600")], Some(StartupMode::Timestamp(1_767_225_600_000))),
             (&[("start_timestamp", "1767225600123")], Some(StartupMode::Timestamp(1_767_225_600_123))),
@@ -402,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_client_property_outside_of_the_map_is_sent_into_it() {
-        let error = parse(&[("socket.keepalive.enable", "true")]).unwrap_err();
+        let error = parse(&[("fetch.min.bytes", "1")]).unwrap_err();
         assert!(error.message().contains("inside the map `properties`"), "{error}");
     }
 

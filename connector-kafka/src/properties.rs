@@ -105,7 +105,9 @@ pub(crate) fn translated(map: &PropertyMap) -> impl Iterator<Item = (String, Str
 mod tests {
     use super::*;
 
-    fn all(pairs: &[(&str, &str)]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    type Pairs = Vec<(String, String)>;
+
+    fn all(pairs: &[(&str, &str)]) -> (Pairs, Pairs) {
         let map: PropertyMap = pairs.iter().copied().collect();
         (problems(&map), translated(&map).collect())
     }

@@ -12,7 +12,7 @@
 # A start.sh sets PORT_NAMES, defines these functions, and calls start_service "$@":
 #   fetch         brings what the service needs into $CACHE_DIR; quick when it is there
 #   configure     writes the configuration, for the ports ${PORT[NAME]}
-#   command_line  sets COMMAND; one of its words holds "$RUN_DIR/", by which a process is told from a stranger's
+#   command_line  sets COMMAND
 #   ready         succeeds once the service answers
 #   endpoints     prints the KEY=VALUE lines
 
@@ -85,12 +85,25 @@ make_certificate() {
     fail "openssl made no certificate, see $RUN_DIR/log/openssl.log"
 }
 
-# Prints the id of this instance's process; fails when it does not run.
-service_pid() {
-  local pid
-  pid=$(cat "$RUN_DIR/pid" 2>/dev/null) || return 1
-  grep -qaF -- "$RUN_DIR/" "/proc/$pid/cmdline" 2>/dev/null || return 1
-  echo "$pid"
+# Prints the time a process began, in clock ticks since boot, which tells it from a later one with the same id; fails
+# when it is gone. Unlike the command line, it stays the same and readable while the process turns into another program.
+began() {
+  local stat
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+  stat=${stat##*) }
+  # shellcheck disable=SC2086
+  set -- $stat
+  [ "$1" != Z ] && echo "${20}"
+}
+
+# Succeeds while the process runs: runs PID BEGAN
+runs() {
+  [ "$(began "$1" || true)" = "$2" ]
+}
+
+# Sets PID and BEGAN to what was recorded of this instance's process; fails when it does not run.
+find_service() {
+  { read -r PID BEGAN <"$RUN_DIR/pid"; } 2>/dev/null && runs "$PID" "$BEGAN"
 }
 
 # Starts COMMAND detached from the terminal. Before the process becomes the service it records its own id and, where an
@@ -102,8 +115,11 @@ launch() {
     run_dir=$1 watcher=$2 owner=$3
     shift 3
     cd "$run_dir"
-    echo $$ >pid
-    if [ -n "$owner" ]; then bash "$watcher" "$owner" "$run_dir" $$ >/dev/null 2>&1 & fi
+    read -r stat </proc/$$/stat
+    fields=(${stat##*) })
+    echo $$ ${fields[19]} >pid.part
+    mv pid.part pid
+    if [ -n "$owner" ]; then bash "$watcher" "$owner" "$run_dir" >/dev/null 2>&1 & fi
     exec "$@"' launch "$RUN_DIR/" "$SERVICES_DIR/watch.sh" "${CONNECTOR_OWNER_PID:-}" "${COMMAND[@]}" \
     >>"$RUN_DIR/log/output.log" 2>&1 </dev/null &
   until [ -s "$RUN_DIR/pid" ]; do
@@ -116,7 +132,7 @@ launch() {
 wait_ready() {
   local deadline=$((SECONDS + START_SECONDS))
   while [ $SECONDS -lt $deadline ]; do
-    service_pid >/dev/null || return 1
+    find_service || return 1
     if ready; then return 0; fi
     sleep 0.05
   done
@@ -129,7 +145,7 @@ start_service() {
   mkdir -p "$1"/{etc,data,log}
   RUN_DIR=$(cd "$1" && pwd -P)
   basename "$(dirname "$0")" >"$RUN_DIR/service"
-  if service_pid >/dev/null; then
+  if find_service; then
     cat "$RUN_DIR/env"
     return 0
   fi
@@ -154,16 +170,20 @@ start_service() {
   fail "did not start in $attempts attempts, logs in $RUN_DIR/log"
 }
 
-# Ends the recorded process and waits until it is gone.
+# Ends a process and waits until it is gone: end_process PID BEGAN [--kill]
+end_process() {
+  local signal=TERM deadline=$((SECONDS + 20))
+  [ "${3:-}" != --kill ] || signal=KILL
+  while runs "$1" "$2"; do
+    kill -"$signal" "$1" 2>/dev/null || true
+    until ! runs "$1" "$2" || [ $SECONDS -ge $deadline ]; do sleep 0.05; done
+    signal=KILL
+  done
+}
+
+# Ends the recorded process, if it runs.
 stop_process() {
-  local pid deadline=$((SECONDS + 20))
-  if pid=$(service_pid); then
-    if [ "${1:-}" = --kill ]; then kill -KILL "$pid"; else kill -TERM "$pid"; fi || true
-    while service_pid >/dev/null; do
-      if [ $SECONDS -ge $deadline ]; then kill -KILL "$pid" 2>/dev/null || true; fi
-      sleep 0.05
-    done
-  fi
+  if find_service; then end_process "$PID" "$BEGAN" "${1:-}"; fi
   rm -f "$RUN_DIR/pid"
 }
 

@@ -1,23 +1,15 @@
 #!/usr/bin/env bash
 # Kills one service once its owner is gone, so that a test run that died by a signal leaves nothing behind.
-# Ends by itself when the service was stopped. usage: watch.sh OWNER_PID RUN_DIR SERVICE_PID
+# Ends by itself when the service has ended. usage: watch.sh OWNER_PID RUN_DIR
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-owner=$1 RUN_DIR=${2%/} service=$3
+owner=$1 RUN_DIR=${2%/}
 
-# The time a process began, in clock ticks since boot: tells a process from a later one with the same id.
-began() {
-  local stat
-  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  stat=${stat##*) }
-  set -- $stat
-  [ "$1" != Z ] && echo "${20}"
-}
-
+find_service || exit 0
 owner_began=$(began "$owner") || owner_began=gone
-while [ "$(service_pid || true)" = "$service" ]; do
-  if [ "$(began "$owner" || true)" != "$owner_began" ]; then
-    stop_process --kill
+while runs "$PID" "$BEGAN"; do
+  if ! runs "$owner" "$owner_began"; then
+    end_process "$PID" "$BEGAN" --kill
     break
   fi
   sleep 1

@@ -5,6 +5,7 @@ mod connection;
 pub mod frame;
 mod insert;
 pub mod io;
+mod login;
 mod options;
 pub mod protocol;
 mod query;

@@ -19,14 +19,17 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-pub struct Peer {
-    pub source: StreamSource<TcpStream>,
-    pub revision: u64,
-    pub compression: Compression,
+pub(crate) struct Peer {
+    pub(crate) source: StreamSource<TcpStream>,
+    pub(crate) revision: u64,
+    pub(crate) compression: Compression,
 }
 
 /// Runs a server's script and a client side by side; the connection closes when the script ends.
-pub async fn pair<T>(server: impl AsyncFnOnce(&mut Peer), client: impl AsyncFnOnce(ClientOptions) -> T) -> T {
+pub(crate) async fn pair<T>(
+    server: impl AsyncFnOnce(&mut Peer),
+    client: impl AsyncFnOnce(ClientOptions) -> T,
+) -> T {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = options(listener.local_addr().unwrap().port());
     let serve = async {
@@ -40,7 +43,7 @@ pub async fn pair<T>(server: impl AsyncFnOnce(&mut Peer), client: impl AsyncFnOn
 }
 
 /// Options with limits that no test comes to unless it wants to.
-pub fn options(port: u16) -> ClientOptions {
+pub(crate) fn options(port: u16) -> ClientOptions {
     let mut options = ClientOptions::new("127.0.0.1", port);
     options.read_timeout = Duration::from_secs(60);
     options.connect_timeout = Duration::from_secs(60);
@@ -48,17 +51,17 @@ pub fn options(port: u16) -> ClientOptions {
 }
 
 impl Peer {
-    pub async fn send(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
         self.source.get_mut().write_all(bytes).await.unwrap();
     }
 
     /// Sends what the client may no longer be there to take.
-    pub async fn try_send(&mut self, bytes: &[u8]) {
+    pub(crate) async fn try_send(&mut self, bytes: &[u8]) {
         let _gone = self.source.get_mut().write_all(bytes).await;
     }
 
     /// Takes the client's hello and answers as a server of this revision.
-    pub async fn hello(&mut self, revision: u64) -> ClientHello {
+    pub(crate) async fn hello(&mut self, revision: u64) -> ClientHello {
         let hello = self.read_hello().await;
         let mut out = Vec::new();
         protocol::put_server_hello(&mut out, &server(revision), hello.revision);
@@ -67,17 +70,17 @@ impl Peer {
         hello
     }
 
-    pub async fn read_hello(&mut self) -> ClientHello {
+    pub(crate) async fn read_hello(&mut self) -> ClientHello {
         assert_eq!(self.packet().await.unwrap(), ClientPacket::Hello);
         protocol::read_client_hello(&mut self.source).await.unwrap()
     }
 
-    pub async fn packet(&mut self) -> Result<ClientPacket> {
+    pub(crate) async fn packet(&mut self) -> Result<ClientPacket> {
         protocol::read_client_packet(&mut self.source).await
     }
 
     /// Takes a query and the empty block behind it.
-    pub async fn query(&mut self) -> Query {
+    pub(crate) async fn query(&mut self) -> Query {
         assert_eq!(self.packet().await.unwrap(), ClientPacket::Query);
         let query = protocol::read_query(&mut self.source, self.revision).await.unwrap();
         let block = self.data().await.unwrap();
@@ -86,7 +89,7 @@ impl Peer {
     }
 
     /// Takes a data packet.
-    pub async fn data(&mut self) -> Result<Block> {
+    pub(crate) async fn data(&mut self) -> Result<Block> {
         assert_eq!(self.packet().await?, ClientPacket::Data);
         read_string(&mut self.source, 100).await?;
         let options = ReadOptions::default();
@@ -102,12 +105,12 @@ impl Peer {
     }
 
     /// True when the client closed the connection on a packet's boundary.
-    pub async fn closed_between_packets(&mut self) -> bool {
+    pub(crate) async fn closed_between_packets(&mut self) -> bool {
         self.source.buffered().is_empty() && read_u8(&mut self.source).await.is_err()
     }
 }
 
-pub fn server(revision: u64) -> ServerHello {
+pub(crate) fn server(revision: u64) -> ServerHello {
     ServerHello {
         name: "Script".into(),
         version_major: 3,
@@ -120,7 +123,7 @@ pub fn server(revision: u64) -> ServerHello {
 }
 
 /// The columns of a block `n UInt64`, as an encoder writes them.
-pub fn numbers(values: &[u64]) -> Vec<u8> {
+pub(crate) fn numbers(values: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
     put_varuint(&mut out, 1);
     put_varuint(&mut out, values.len() as u64);
@@ -131,7 +134,7 @@ pub fn numbers(values: &[u64]) -> Vec<u8> {
 }
 
 /// A packet with a block.
-pub fn block_packet(packet: ServerPacket, block: &[u8], compression: Compression) -> Vec<u8> {
+pub(crate) fn block_packet(packet: ServerPacket, block: &[u8], compression: Compression) -> Vec<u8> {
     let mut out = Vec::new();
     protocol::put_data_prefix(&mut out, packet.id(), "");
     let mut content = Vec::new();
@@ -144,7 +147,7 @@ pub fn block_packet(packet: ServerPacket, block: &[u8], compression: Compression
     out
 }
 
-pub fn exception(code: i32, text: &str) -> Vec<u8> {
+pub(crate) fn exception(code: i32, text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     protocol::put_exception(
         &mut out,
@@ -158,14 +161,14 @@ pub fn exception(code: i32, text: &str) -> Vec<u8> {
     out
 }
 
-pub fn end_of_stream() -> Vec<u8> {
+pub(crate) fn end_of_stream() -> Vec<u8> {
     let mut out = Vec::new();
     protocol::put_end_of_stream(&mut out);
     out
 }
 
 /// Takes so many bytes, or as many as come.
-pub async fn swallow(peer: &mut Peer, mut count: usize) {
+pub(crate) async fn swallow(peer: &mut Peer, mut count: usize) {
     while count > 0 {
         let here = peer.source.buffered().len().min(count);
         if here == 0 && peer.source.fill().await.is_err() {

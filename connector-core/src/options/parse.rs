@@ -224,11 +224,11 @@ fn unknown(set: &SetSpec, name: &str) -> String {
             .flat_map(|spec| [spec.key].into_iter().chain(spec.aliases.iter().copied()))
             .collect::<Vec<_>>()
     };
-    if let Some(known) = nearest(name, names(set.options)) {
-        return format!("{start}: did you mean `{}`?", spelled(known));
-    }
     if let Some(map) = set.options.iter().find(|spec| set.holds(spec, name) == Some(true)) {
         return format!("{start}: it belongs inside the map `{}`", spelled(map.key));
+    }
+    if let Some(known) = nearest(name, names(set.options)) {
+        return format!("{start}: did you mean `{}`?", spelled(known));
     }
     for sibling in set.siblings {
         if let Some(known) = nearest(name, names(sibling))

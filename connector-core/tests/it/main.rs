@@ -1,5 +1,11 @@
 //! Integration tests of connector-core.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test, and a test awaits the tasks that it spawns"
+)]
 
 mod change;
 mod checkpoint;

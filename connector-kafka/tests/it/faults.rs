@@ -59,6 +59,21 @@ async fn a_server_that_never_answers_is_told_within_the_time_out() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_the_connection_is_told_from_one_that_is_not_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = source_at(&listener.local_addr().unwrap().to_string());
+    // Takes a connection, reads a little, and leaves; as a broker does that expects TLS.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let _cut = std::io::Read::read(&mut stream.unwrap(), &mut [0; 4]);
+        }
+    });
+    let error = source.check().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("security.protocol"), "{error}");
+}
+
+#[tokio::test]
 async fn a_topic_that_may_not_be_read_is_a_matter_of_permission() {
     let cluster = Cluster::with_topic("orders", 1);
     cluster.mock.topic_error("orders", Err::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED).unwrap();
