@@ -92,6 +92,26 @@ impl Program {
         }
     }
 
+    /// Whether the program still runs.
+    ///
+    /// # Panics
+    /// When the system cannot tell.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("the status of a child process").is_none()
+    }
+
+    /// Asks the program to end (SIGTERM) and waits until it has.
+    ///
+    /// # Panics
+    /// When it has not ended within `limit`.
+    pub async fn terminate(&mut self, limit: Duration) -> ExitStatus {
+        if let Some(id) = self.child.id() {
+            let sent = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
+            assert!(sent.is_ok_and(|status| status.success()), "process {id} cannot be signalled");
+        }
+        self.wait(limit).await
+    }
+
     /// Waits until the program has written a line that contains `text`.
     ///
     /// # Panics

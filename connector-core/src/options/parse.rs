@@ -216,6 +216,7 @@ fn unknown(set: &SetSpec, name: &str) -> String {
     if let Some(spec) = set.find_sibling(name) {
         return format!("{start}: it belongs to the {} {}", spec.connector, spec.role);
     }
+    let short_name = short_form(name).unwrap_or(name);
     let is_long = SHORT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let spelled = |known: &'static str| if is_long { known } else { short_form(known).unwrap_or(known) };
     let names = |specs: &[OptionSpec]| {
@@ -224,7 +225,7 @@ fn unknown(set: &SetSpec, name: &str) -> String {
             .flat_map(|spec| [spec.key].into_iter().chain(spec.aliases.iter().copied()))
             .collect::<Vec<_>>()
     };
-    if let Some(map) = set.options.iter().find(|spec| set.holds(spec, name) == Some(true)) {
+    if let Some(map) = set.options.iter().find(|spec| set.holds(spec, short_name) == Some(true)) {
         return format!("{start}: it belongs inside the map `{}`", spelled(map.key));
     }
     if let Some(known) = nearest(name, names(set.options)) {

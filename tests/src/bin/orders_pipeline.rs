@@ -1,7 +1,7 @@
 //! Kafka to ClickHouse as a program of its own, for tests that kill it: `orders_pipeline KEY=VALUE…`.
 //!
 //! Keys: `bootstrap`, `topic`, `clickhouse` (host:port), `table`, `state` (folder), `mode` (insert, upsert,
-//! exactly-once), `flush_rows`, `checkpoint_ms`, `chains`, `epoch_millis` (the time as an Int64, for 18.16).
+//! exactly-once), `flush_rows`, `checkpoint_ms`, `chains`, `unbounded` (true: until SIGTERM).
 //! Reads to the end of the topic as it is at the first start; then prints `done` and a line of figures.
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
@@ -10,6 +10,7 @@ use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{CancellationToken, DeliveryGuarantee, FileCheckpointStore, Pipeline};
 use connector_kafka::{KafkaSource, StartupMode, format::Json};
 use connector_tests::orders;
+use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter("info,rdkafka=warn").init();
@@ -34,13 +35,16 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         "exactly-once" => (SinkModeName::Insert, DeliveryGuarantee::ExactlyOnce),
         other => return Err(format!("unknown mode {other}").into()),
     };
-    let source = KafkaSource::builder()
+    let mut source = KafkaSource::builder()
         .bootstrap_servers(get("bootstrap")?)
         .topics([get("topic")?])
         .startup_mode(StartupMode::Earliest)
-        .bounded()
-        .format(Json::with_schema(orders::schema()))
-        .build()?;
+        .format(Json::with_schema(orders::schema()));
+    let unbounded = options.get("unbounded").is_some_and(|text| text == "true");
+    if !unbounded {
+        source = source.bounded();
+    }
+    let source = source.build()?;
     let sink = BytehouseCdwSink::builder()
         .clickhouse(host, port.parse()?)
         .table(get("table")?)
@@ -60,7 +64,16 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let report = pipeline.run(CancellationToken::new()).await?;
+    let stop = CancellationToken::new();
+    let mut asked = signal(SignalKind::terminate())?;
+    let mut run = std::pin::pin!(pipeline.run(stop.clone()));
+    let report = tokio::select! {
+        report = &mut run => report?,
+        _ = asked.recv() => {
+            stop.cancel();
+            run.await?
+        }
+    };
     println!(
         "done read={} written={} checkpoints={} resumed={}",
         report.rows_read, report.rows_written, report.checkpoints, report.resumed

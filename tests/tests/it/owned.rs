@@ -13,8 +13,13 @@ use tokio::time::sleep;
 
 /// Whether the server's recorded process runs.
 fn runs(folder: &Path) -> bool {
-    let Ok(pid) = std::fs::read_to_string(folder.join("pid")) else { return false };
-    is_running(&PathBuf::from("/proc").join(pid.trim()))
+    process_of(folder).is_some_and(|process| is_running(&process))
+}
+
+/// What /proc holds about the server's recorded process.
+fn process_of(folder: &Path) -> Option<PathBuf> {
+    let recorded = std::fs::read_to_string(folder.join("pid")).ok()?;
+    Some(PathBuf::from("/proc").join(recorded.split_whitespace().next()?))
 }
 
 fn is_running(process: &Path) -> bool {
@@ -39,7 +44,7 @@ async fn survives_its_stops(service: Service) {
     assert_eq!(server.count("default.kept").await, 2);
 
     let folder = owned.folder().to_owned();
-    let process = PathBuf::from("/proc").join(std::fs::read_to_string(folder.join("pid")).unwrap().trim());
+    let process = process_of(&folder).unwrap();
     assert!(is_running(&process));
     drop(owned);
     assert!(!is_running(&process), "dropping ends the process");
