@@ -38,5 +38,5 @@ pub(crate) fn all_servers_cpu() -> f64 {
 fn process_of(service: Service) -> Option<u32> {
     let run = env::var_os("CONNECTOR_TEST_RUN_DIR")?;
     let note = fs::read_to_string(Path::new(&run).join(service.name()).join("pid")).ok()?;
-    note.trim().parse().ok()
+    note.split_whitespace().next()?.parse().ok()
 }
