@@ -6,6 +6,8 @@ use metrics::{Counter, Gauge, Histogram, Label};
 pub const ROWS_READ: &str = "connector_rows_read_total";
 /// Bytes of memory of the rows handed over by the reader.
 pub const BYTES_READ: &str = "connector_bytes_read_total";
+/// Gauge: bytes of memory between the reader and the writer.
+pub const IN_FLIGHT_BYTES: &str = "connector_in_flight_bytes";
 /// Rows that the sink has made durable, after compaction.
 pub const ROWS_WRITTEN: &str = "connector_rows_written_total";
 /// Bytes sent for them.
@@ -45,8 +47,7 @@ pub(super) struct ChainMetrics {
 
 impl ChainMetrics {
     pub(super) fn new(pipeline: &str, chain: usize) -> Self {
-        let labels =
-            vec![Label::new("pipeline", pipeline.to_owned()), Label::new("chain", chain.to_string())];
+        let labels = labels(pipeline, chain);
         let counter = |name: &'static str| metrics::counter!(name, labels.clone());
         Self {
             rows_read: counter(ROWS_READ),
@@ -63,4 +64,13 @@ impl ChainMetrics {
             schema_changes: counter(SCHEMA_CHANGES),
         }
     }
+}
+
+/// How many bytes a chain's queue holds.
+pub(super) fn in_flight(pipeline: &str, chain: usize) -> Gauge {
+    metrics::gauge!(IN_FLIGHT_BYTES, labels(pipeline, chain))
+}
+
+fn labels(pipeline: &str, chain: usize) -> Vec<Label> {
+    vec![Label::new("pipeline", pipeline.to_owned()), Label::new("chain", chain.to_string())]
 }

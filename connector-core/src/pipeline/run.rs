@@ -8,13 +8,14 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::{
     Pipeline, Report, SplitReport,
     chain::{self, Chain, Command, Shared, Totals},
     coordinator::{Coordinator, Pending},
     evolution::SchemaGate,
-    queue,
+    metrics, queue,
     route::Router,
 };
 use crate::{
@@ -110,14 +111,17 @@ impl<S: Source, K: Sink> Run<S, K> {
             }
             let chain = self.chain(index, &hand).await?;
             let reader = self.pipeline.source.open(hand).await?;
-            let (sender, receiver) = queue::channel(self.pipeline.queue_bytes);
+            let in_flight = metrics::in_flight(&self.pipeline.name, index);
+            let (sender, receiver) = queue::channel(self.pipeline.queue_bytes, in_flight);
             let (commands, orders) = mpsc::unbounded_channel();
             self.readers.push(commands.downgrade());
             let stop = self.stop.clone();
-            self.tasks.spawn(async move {
-                chain::read(reader, sender, orders, stop).await.map(|()| Totals::default())
-            });
-            self.tasks.spawn(chain.run(receiver, commands));
+            let pipeline = self.pipeline.name.as_str();
+            let reading =
+                async move { chain::read(reader, sender, orders, stop).await.map(|()| Totals::default()) };
+            self.tasks.spawn(reading.instrument(tracing::info_span!("reader", pipeline, chain = index)));
+            let writing = chain.run(receiver, commands);
+            self.tasks.spawn(writing.instrument(tracing::info_span!("writer", pipeline, chain = index)));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ mod clickhouse;
 mod crashes;
 mod kafka;
 mod kafka_to_clickhouse;
+mod observability;
 mod options;
 mod outages;
 mod owned;
