@@ -1,5 +1,7 @@
 //! What tests do with a Kafka cluster beside the code under test: make topics, fill them, look at offsets.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -148,16 +150,48 @@ impl Kafka {
         let (this, topic) = (self.clone(), topic.to_owned());
         blocking(move || {
             let producer = this.producer();
-            for record in &records {
-                let mut out = BaseRecord::<[u8], [u8]>::to(&topic).partition(record.partition);
-                out.key = record.key.as_deref();
-                out.payload = record.value.as_deref();
-                out.timestamp = record.timestamp;
-                send(&producer, out);
-            }
+            send_all(&producer, &topic, &records);
             finish(&producer);
         })
         .await;
+    }
+
+    /// Writes records in a transaction, which stays open. Returns once the cluster has them all.
+    ///
+    /// # Panics
+    /// When a record is not taken.
+    pub async fn begin_transaction(&self, topic: &str, records: Vec<Record>) -> Transaction {
+        let mut config = self.client();
+        config.set("transactional.id", crate::unique_name("transaction"));
+        let (kafka, topic) = (self.clone(), topic.to_owned());
+        blocking(move || {
+            let producer: BaseProducer<Deliveries> =
+                config.create_with_context(Deliveries::default()).expect("a producer");
+            producer.init_transactions(TIMEOUT).expect("transactions");
+            producer.begin_transaction().expect("a transaction begins");
+            send_all(&producer, &topic, &records);
+            finish(&producer);
+            let partitions = records.iter().map(|record| record.partition).collect();
+            Transaction { kafka, topic, partitions, producer }
+        })
+        .await
+    }
+
+    /// Waits until nothing in these partitions waits for the outcome of a transaction.
+    fn wait_until_settled(&self, topic: &str, partitions: &BTreeSet<i32>) {
+        let deadline = Instant::now() + TIMEOUT;
+        let all: BaseConsumer =
+            self.client().set("isolation.level", "read_uncommitted").create().expect("a consumer");
+        let committed = self.consumer();
+        for partition in partitions {
+            let end = |consumer: &BaseConsumer| {
+                consumer.fetch_watermarks(topic, *partition, TIMEOUT).expect("watermarks").1
+            };
+            while end(&committed) < end(&all) {
+                assert!(Instant::now() < deadline, "a transaction in {topic}-{partition} does not end");
+                pause();
+            }
+        }
     }
 
     /// Large batches: what makes filling a topic quick.
@@ -203,6 +237,46 @@ impl Kafka {
     }
 }
 
+/// A transaction whose records are written; whether they count is not yet said.
+pub struct Transaction {
+    kafka: Kafka,
+    topic: String,
+    partitions: BTreeSet<i32>,
+    producer: BaseProducer<Deliveries>,
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction").field("topic", &self.topic).finish_non_exhaustive()
+    }
+}
+
+impl Transaction {
+    /// Makes the records count. Returns once the partitions have the marker that says so.
+    ///
+    /// # Panics
+    /// When the cluster refuses it.
+    pub async fn commit(self) {
+        blocking(move || {
+            self.producer.commit_transaction(TIMEOUT).expect("the transaction is committed");
+            self.kafka.wait_until_settled(&self.topic, &self.partitions);
+        })
+        .await;
+    }
+
+    /// Drops the records; they stay in the log, with a marker behind them. Returns once it is there.
+    ///
+    /// # Panics
+    /// When the cluster refuses it.
+    pub async fn abort(self) {
+        blocking(move || {
+            self.producer.abort_transaction(TIMEOUT).expect("the transaction is aborted");
+            self.kafka.wait_until_settled(&self.topic, &self.partitions);
+        })
+        .await;
+    }
+}
+
 fn admin_options() -> AdminOptions {
     AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT))
 }
@@ -232,6 +306,16 @@ impl ProducerContext for Deliveries {
         if let Err((error, _)) = result {
             self.failed.lock().expect("nobody panics with the lock").get_or_insert_with(|| error.clone());
         }
+    }
+}
+
+fn send_all(producer: &BaseProducer<Deliveries>, topic: &str, records: &[Record]) {
+    for record in records {
+        let mut out = BaseRecord::<[u8], [u8]>::to(topic).partition(record.partition);
+        out.key = record.key.as_deref();
+        out.payload = record.value.as_deref();
+        out.timestamp = record.timestamp;
+        send(producer, out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The main job on real servers: a million orders from a Kafka topic into both ClickHouse servers.
 
-use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
+use connector_bytehouse_cdw::{BytehouseCdwSink, BytehouseCdwSinkBuilder, SinkModeName};
 use connector_core::{CancellationToken, MemoryCheckpointStore, Pipeline};
 use connector_kafka::{KafkaSource, StartupMode, format::Json};
 use connector_tests::{
@@ -62,12 +62,11 @@ pub(crate) fn sink(
     mode: SinkModeName,
     flush_rows: usize,
 ) -> BytehouseCdwSink {
-    let (host, port) = server.tcp.rsplit_once(':').unwrap();
-    BytehouseCdwSink::builder()
-        .clickhouse(host, port.parse().unwrap())
-        .table(table)
-        .mode(mode)
-        .flush_max_rows(flush_rows)
-        .build()
-        .unwrap()
+    sink_at(&server.tcp).table(table).mode(mode).flush_max_rows(flush_rows).build().unwrap()
+}
+
+/// A sink for the server at an address, to be told more.
+pub(crate) fn sink_at(address: &str) -> BytehouseCdwSinkBuilder {
+    let (host, port) = address.rsplit_once(':').unwrap();
+    BytehouseCdwSink::builder().clickhouse(host, port.parse().unwrap())
 }

@@ -8,7 +8,9 @@
 )]
 
 mod bad_input;
+mod bounded;
 mod clickhouse;
+mod conformance;
 mod crashes;
 mod kafka;
 mod kafka_to_clickhouse;
