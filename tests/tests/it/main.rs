@@ -10,6 +10,7 @@
 mod bad_input;
 mod bounded;
 mod clickhouse;
+mod columns;
 mod conformance;
 mod crashes;
 mod kafka;
