@@ -14,6 +14,7 @@ mod columns;
 mod conformance;
 mod crashes;
 mod faults_clickhouse;
+mod faults_kafka;
 mod kafka;
 mod kafka_to_clickhouse;
 mod options;
