@@ -1,7 +1,7 @@
 //! The servers' error codes to ours, as a table.
 //!
 //! The numbers are ClickHouse's; those from 2000 on are ByteHouse's. A code decides what a program
-//! does next ([`Retry`]); two codes (164 and 252) have two meanings that only their text tells apart.
+//! does next ([`Retry`]); three codes (117, 164 and 252) have two meanings that only their text tells apart.
 
 use connector_core::{Error, ErrorKind};
 
@@ -77,6 +77,7 @@ const RULES: &[CodeRule] = &[
     rule(16, "NO_SUCH_COLUMN_IN_TABLE", NotFound, Final).ddl_race(),
     rule(27, "CANNOT_PARSE_INPUT_ASSERTION_FAILED", DataInvalid, Final),
     rule(32, "ATTEMPT_TO_READ_AFTER_EOF", Unavailable, NewConnection),
+    rule(33, "CANNOT_READ_ALL_DATA", Unavailable, NewConnection),
     rule(36, "BAD_ARGUMENTS", OptionInvalid, Final),
     rule(38, "CANNOT_PARSE_DATE", DataInvalid, Final),
     rule(41, "CANNOT_PARSE_DATETIME", DataInvalid, Final),
@@ -205,6 +206,8 @@ const LOGIN: &str =
     "check user and password; with an API token the user is `bytehouse`, else `account::user`";
 const ONE_INSERT_TOUCHES_TOO_MUCH: CodeRule = rule(252, "TOO_MANY_PARTS", DataInvalid, Final)
     .hint("raise `max_partitions_per_insert_block`, or let one insert touch fewer partitions");
+/// A connection that ended within a block: the server tells a column's parts apart from each other, not from its end.
+const BLOCK_CUT_OFF: CodeRule = rule(117, "INCORRECT_DATA", Unavailable, NewConnection);
 const REPLICA_READ_ONLY: CodeRule = rule(164, "READONLY", Unavailable, SameConnection);
 
 /// Longest text of a server that goes into an error, in characters.
@@ -214,6 +217,7 @@ const MAX_MESSAGE: usize = 1000;
 pub fn classify(code: i32, text: &str) -> CodeRule {
     match code {
         252 if text.contains("partitions for single INSERT block") => ONE_INSERT_TOUCHES_TOO_MUCH,
+        117 if text.contains("after deserialization") => BLOCK_CUT_OFF,
         164 if text.to_ascii_lowercase().contains("replica") => REPLICA_READ_ONLY,
         _ => match RULES.binary_search_by_key(&code, |rule| rule.code) {
             Ok(at) => RULES[at],

@@ -23,6 +23,9 @@ use tokio::time::sleep;
 pub enum Cut {
     /// Both sides get a reset (RST); bytes that were still on their way may be lost.
     Reset,
+    /// The client gets a reset (RST), the server an orderly end: the current ClickHouse of these tests ends itself when
+    /// it is reset between two queries.
+    ResetClient,
     /// Both sides get an orderly end (FIN).
     Close,
     /// The receiver of this direction gets an end (FIN); the sender notices nothing, what it still sends is dropped,
@@ -210,14 +213,24 @@ impl Proxy {
         lock(&self.shared.next).push_back(rules);
     }
 
+    /// Takes back what [`Proxy::set_next_rules`] said and no connection has used.
+    pub fn forget_next_rules(&self) {
+        lock(&self.shared.next).clear();
+    }
+
     /// Resets all open connections.
     pub fn reset_all(&self) {
-        self.shared.break_all.send_replace(Cut::Reset);
+        self.cut_all(Cut::Reset);
     }
 
     /// Closes all open connections in good order.
     pub fn close_all(&self) {
-        self.shared.break_all.send_replace(Cut::Close);
+        self.cut_all(Cut::Close);
+    }
+
+    /// Ends all open connections in this way.
+    pub fn cut_all(&self, cut: Cut) {
+        self.shared.break_all.send_replace(cut);
     }
 
     /// How many connections were accepted so far.
@@ -322,11 +335,14 @@ impl Connection {
                 Ok(()) = self.break_all.changed() => Some(*self.break_all.borrow()),
             }
         };
-        if end == Some(Cut::Reset) {
+        if matches!(end, Some(Cut::Reset | Cut::ResetClient)) {
             reset(&self.client);
-            reset(&server);
         } else {
             self.client.shutdown().await.ok();
+        }
+        if end == Some(Cut::Reset) {
+            reset(&server);
+        } else {
             server.shutdown().await.ok();
         }
     }

@@ -11,7 +11,7 @@ const VERDICTS: &[(Retry, &[i32])] = &[
         2005, 2006, 2007, 2008, 2009, 4002, 4003, 5022, 5023, 5027, 5047, 5048, 6015, 7001, 7002, 7105, 7106, 7107, 7108,
         8051, 8053, 8055, 8070, 8071, 8072, 11001, 11002, 11003, 11004, 11005, 11007, 11008, 11012, 216,
     ]),
-    (NewConnection, &[3, 32, 95, 96, 198, 209, 210, 236, 279, 410]),
+    (NewConnection, &[3, 32, 33, 95, 96, 198, 209, 210, 236, 279, 410]),
     (AnotherReplica, &[254, 529]),
     (HalveBatch, &[241, 173]),
     (Final, &[
@@ -67,7 +67,7 @@ fn kinds_that_programs_look_at() {
 }
 
 #[test]
-fn two_codes_have_two_meanings() {
+fn three_codes_have_two_meanings() {
     let merges = "Too many parts (300). Merges are processing significantly slower than inserts.";
     let partitions = "Too many partitions for single INSERT block (more than 100). The limit is controlled by \
                       'max_partitions_per_insert_block' setting.";
@@ -77,6 +77,10 @@ fn two_codes_have_two_meanings() {
     assert_eq!(classify(164, "Cannot execute query in readonly mode").retry, Final);
     let replica = classify(164, "The node is a read-only Replica");
     assert_eq!((replica.retry, replica.kind), (SameConnection, Unavailable));
+    let cut = "Sizes of nested column and null map of Nullable column are not equal after deserialization \
+               (null map size = 1000, nested column size = 750)";
+    assert_eq!((classify(117, cut).retry, classify(117, cut).kind), (NewConnection, Unavailable));
+    assert_eq!((classify(117, "").retry, classify(117, "").kind), (Final, DataInvalid));
     let unknown = classify(987_654, "");
     assert_eq!((unknown.retry, unknown.kind, unknown.name), (Final, Unexpected, "UNKNOWN"));
 }

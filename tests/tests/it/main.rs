@@ -10,8 +10,11 @@
 mod bad_input;
 mod bounded;
 mod clickhouse;
+mod columns;
 mod conformance;
 mod crashes;
+mod faults_clickhouse;
+mod faults_kafka;
 mod kafka;
 mod kafka_to_clickhouse;
 mod observability;
@@ -20,3 +23,5 @@ mod outages;
 mod owned;
 mod proxy;
 mod refusals;
+mod types;
+mod values;
