@@ -13,6 +13,7 @@ mod clickhouse;
 mod conformance;
 mod crashes;
 mod kafka;
+mod kafka_sink;
 mod kafka_to_clickhouse;
 mod observability;
 mod options;
