@@ -56,6 +56,13 @@ impl fmt::Debug for ClientSettings {
 impl ClientSettings {
     /// Creates a consumer with these properties and `extra` ones. Asks nobody yet.
     pub(crate) fn consumer(&self, extra: &[(&str, String)]) -> Result<BaseConsumer<Context>> {
+        let context = self.context();
+        let masked = context.clone();
+        self.config(extra).create_with_context(context).map_err(|e| creation_error(&e, &masked))
+    }
+
+    /// What a client is created with.
+    pub(crate) fn config(&self, extra: &[(&str, String)]) -> ClientConfig {
         let mut config = ClientConfig::new();
         for (name, value) in &self.properties {
             config.set(name, value);
@@ -65,16 +72,22 @@ impl ClientSettings {
         }
         let debugging = config.get("debug").is_some_and(|facilities| !facilities.is_empty());
         config.set_log_level(if debugging { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
-        let context = Context::new(&self.secrets);
-        let masked = context.clone();
-        config.create_with_context(context).map_err(|e| {
-            let detail = match &e {
-                KafkaError::ClientCreation(text) => masked.mask(text),
-                _ => String::new(),
-            };
-            error::from_kafka(&e, &detail).with_operation("kafka.connect")
-        })
+        config
     }
+
+    /// What listens to a client of these settings.
+    pub(crate) fn context(&self) -> Context {
+        Context::new(&self.secrets)
+    }
+}
+
+/// The error for a client that cannot be created.
+pub(crate) fn creation_error(error: &KafkaError, context: &Context) -> Error {
+    let detail = match error {
+        KafkaError::ClientCreation(text) => context.mask(text),
+        _ => String::new(),
+    };
+    error::from_kafka(error, &detail).with_operation("kafka.connect")
 }
 
 /// What a client told on its way, other than by the results of calls.

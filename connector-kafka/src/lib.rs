@@ -5,8 +5,10 @@ mod error;
 pub mod format;
 pub mod options;
 mod properties;
+pub mod sink;
 pub mod source;
 
 pub use format::{Format, Json};
 pub use options::{AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
+pub use sink::{KafkaSink, KafkaSinkBuilder, KafkaSinkOptions, KafkaWriter, KeyFormat};
 pub use source::{KafkaOffset, KafkaReader, KafkaSource, KafkaSourceBuilder, KafkaSplit};

@@ -14,7 +14,28 @@ enum Rule {
     Ignore,
 }
 
-const RULES: &[(&str, Rule)] = {
+/// Rules by the property's name.
+type Rules = [(&'static str, Rule)];
+
+/// For producers.
+const SINK: &Rules = {
+    use Rule::{Ignore, Owned, Rename};
+    &[
+        ("bootstrap.servers", Owned("use the option bootstrap_servers", None)),
+        ("metadata.broker.list", Owned("use the option bootstrap_servers", None)),
+        ("transactional.id", Owned("transactions are not available yet", None)),
+        ("delivery.report.only.error", Owned("the writer counts what was delivered", Some("false"))),
+        ("key.serializer", Ignore),
+        ("value.serializer", Ignore),
+        ("metadata.max.age.ms", Rename("topic.metadata.refresh.interval.ms")),
+        ("max.request.size", Rename("message.max.bytes")),
+        ("send.buffer.bytes", Rename("socket.send.buffer.bytes")),
+        ("receive.buffer.bytes", Rename("socket.receive.buffer.bytes")),
+    ]
+};
+
+/// For consumers.
+const RULES: &Rules = {
     use Rule::{Ignore, Owned, Rename};
     &[
         ("bootstrap.servers", Owned("use the option bootstrap_servers", None)),
@@ -47,26 +68,44 @@ const RULES: &[(&str, Rule)] = {
     ]
 };
 
-fn rule(name: &str) -> Option<&'static Rule> {
-    RULES.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule)
+fn rule(rules: &'static Rules, name: &str) -> Option<&'static Rule> {
+    rules.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule)
 }
 
-/// True when `name` is a client's property and not an option of ours.
+/// True when `name` is a consumer's property and not an option of ours.
 pub(crate) fn is_client_property(name: &str) -> bool {
+    is_property(RULES, name)
+}
+
+/// True when `name` is a producer's property and not an option of ours.
+pub(crate) fn is_producer_property(name: &str) -> bool {
+    is_property(SINK, name)
+}
+
+fn is_property(rules: &'static Rules, name: &str) -> bool {
     // librdkafka does not own up to a secret that has no value.
     let is_secret = name.contains('.') && is_secret_key(name);
     is_secret
-        || rule(name).is_some()
+        || rule(rules, name).is_some()
         || ClientConfig::new().create_native_config().is_ok_and(|config| config.get(name).is_ok())
 }
 
-/// What is wrong with the properties: `(name, sentence)` for each. No sentence holds the value of a secret.
+/// What is wrong with a consumer's properties: `(name, sentence)` for each. No sentence holds the value of a secret.
 pub(crate) fn problems(map: &PropertyMap) -> Vec<(String, String)> {
-    map.iter().filter_map(|(name, value)| Some((name.to_owned(), problem(name, value)?))).collect()
+    all_problems(RULES, map)
 }
 
-fn problem(name: &str, value: &str) -> Option<String> {
-    let name_for_client = match rule(name) {
+/// What is wrong with a producer's properties, as [`problems`] tells it.
+pub(crate) fn producer_problems(map: &PropertyMap) -> Vec<(String, String)> {
+    all_problems(SINK, map)
+}
+
+fn all_problems(rules: &'static Rules, map: &PropertyMap) -> Vec<(String, String)> {
+    map.iter().filter_map(|(name, value)| Some((name.to_owned(), problem(rules, name, value)?))).collect()
+}
+
+fn problem(rules: &'static Rules, name: &str, value: &str) -> Option<String> {
+    let name_for_client = match rule(rules, name) {
         Some(Rule::Owned(_, Some(ours))) if ours.eq_ignore_ascii_case(value.trim()) => return None,
         Some(Rule::Owned(instead, _)) => {
             return Some(format!("the property `{name}` is the connector's own: {instead}"));
@@ -80,7 +119,7 @@ fn problem(name: &str, value: &str) -> Option<String> {
     if !refused {
         return None;
     }
-    Some(if !is_client_property(name) {
+    Some(if !is_property(rules, name) {
         format!("librdkafka has no property `{name}`")
     } else if is_secret_key(name) {
         format!("librdkafka does not accept the value of the property `{name}`")
@@ -89,10 +128,19 @@ fn problem(name: &str, value: &str) -> Option<String> {
     })
 }
 
-/// The properties as librdkafka gets them, after [`problems`] found none.
+/// A consumer's properties as librdkafka gets them, after [`problems`] found none.
 pub(crate) fn translated(map: &PropertyMap) -> impl Iterator<Item = (String, String)> {
-    map.iter().filter_map(|(name, value)| {
-        let name = match rule(name) {
+    all_translated(RULES, map)
+}
+
+/// A producer's properties as librdkafka gets them, after [`producer_problems`] found none.
+pub(crate) fn producer_translated(map: &PropertyMap) -> impl Iterator<Item = (String, String)> {
+    all_translated(SINK, map)
+}
+
+fn all_translated(rules: &'static Rules, map: &PropertyMap) -> impl Iterator<Item = (String, String)> {
+    map.iter().filter_map(move |(name, value)| {
+        let name = match rule(rules, name) {
             Some(Rule::Owned(..) | Rule::Ignore) => return None,
             Some(Rule::Rename(other)) => other,
             None => name,

@@ -2,11 +2,15 @@
 
 use connector_bytehouse_cdw::{BytehouseCdwSinkOptions, BytehouseCdwWriterOptions};
 use connector_core::options::{markdown, tsv};
-use connector_kafka::KafkaSourceOptions;
+use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 fn main() {
-    let sets =
-        [KafkaSourceOptions::OPTIONS, BytehouseCdwWriterOptions::OPTIONS, BytehouseCdwSinkOptions::OPTIONS];
+    let sets = [
+        KafkaSourceOptions::OPTIONS,
+        KafkaSinkOptions::OPTIONS,
+        BytehouseCdwWriterOptions::OPTIONS,
+        BytehouseCdwSinkOptions::OPTIONS,
+    ];
     if std::env::args().any(|argument| argument == "--tsv") {
         print!("{}", tsv(&sets));
     } else {

@@ -1,4 +1,4 @@
-//! The source against librdkafka's in-process mock cluster: no service is needed.
+//! The source and the sink against librdkafka's in-process mock cluster: no service is needed.
 //!
 //! What the mock cannot do (times, transactions, compaction, TLS, logins) is tested against a real
 //! broker elsewhere.
@@ -13,4 +13,5 @@ mod faults;
 mod lifecycle;
 mod options;
 mod reading;
+mod sink;
 mod startup;

@@ -77,7 +77,10 @@ async fn without_a_place_to_start_only_a_checkpoint_can_say_it() {
 fn options_md_is_what_the_declarations_say() {
     let text = format!(
         "# Options of connector-kafka\n\nWritten by a test (`UPDATE_DOCS=1 cargo test -p connector-kafka options_md`).\n\n{}",
-        connector_core::options::markdown(&[connector_kafka::KafkaSourceOptions::OPTIONS])
+        connector_core::options::markdown(&[
+            connector_kafka::KafkaSourceOptions::OPTIONS,
+            connector_kafka::KafkaSinkOptions::OPTIONS
+        ])
     );
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("OPTIONS.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -16,6 +16,7 @@ mod crashes;
 mod faults_clickhouse;
 mod faults_kafka;
 mod kafka;
+mod kafka_sink;
 mod kafka_to_clickhouse;
 mod observability;
 mod options;

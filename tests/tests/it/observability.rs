@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 /// Where the names are declared.
-const DECLARATIONS: [&str; 3] = [
+const DECLARATIONS: [&str; 4] = [
     include_str!("../../../connector-core/src/pipeline/metrics.rs"),
     include_str!("../../../connector-kafka/src/source/metrics.rs"),
+    include_str!("../../../connector-kafka/src/sink/metrics.rs"),
     include_str!("../../../connector-bytehouse-cdw/src/metrics.rs"),
 ];
 

@@ -2,15 +2,18 @@
 
 use connector_bytehouse_cdw::{BytehouseCdwSinkOptions, BytehouseCdwWriterOptions};
 use connector_core::options::differences;
-use connector_kafka::KafkaSourceOptions;
+use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 30] = [
+const OURS: [&str; 33] = [
     "kafka source job.reader.bad_record_policy",
     "kafka source job.reader.max_batch_rows",
     "kafka source job.reader.max_batch_wait",
     "kafka source job.reader.prefetch_bytes",
     "kafka source job.reader.request_timeout",
+    "kafka sink job.writer.key_format",
+    "kafka sink job.writer.buffer_bytes",
+    "kafka sink job.writer.request_timeout",
     "bytehouse-cdw sink table",
     "bytehouse-cdw sink sink.unique-keys",
     "bytehouse-cdw sink sink.buffer-flush.max-bytes",
@@ -40,7 +43,12 @@ const OURS: [&str; 30] = [
 
 #[test]
 fn every_declared_option_is_the_one_of_the_list() {
-    let sets = [KafkaSourceOptions::SET, BytehouseCdwWriterOptions::SET, BytehouseCdwSinkOptions::SET];
+    let sets = [
+        KafkaSourceOptions::SET,
+        KafkaSinkOptions::SET,
+        BytehouseCdwWriterOptions::SET,
+        BytehouseCdwSinkOptions::SET,
+    ];
     let list = include_str!("../../options.tsv");
     let mut own = Vec::new();
     let mut wrong = Vec::new();

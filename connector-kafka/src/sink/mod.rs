@@ -1,0 +1,314 @@
+//! The sink: rows as records of Kafka topics.
+
+mod encode;
+mod key;
+pub mod metrics;
+pub mod options;
+mod producer;
+pub(crate) mod topic;
+mod writer;
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
+
+use connector_core::{
+    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Secret, Sink,
+    SinkCapabilities, TableId, WriterContext, async_trait,
+    options::{HostList, IntoValue, PropertyMap, RawValue, is_secret_key},
+};
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use self::topic::TopicTemplate;
+pub use self::{
+    options::{CompressionType, KafkaSinkOptions, KafkaSinkOptionsBuilder, KeyFormat},
+    writer::KafkaWriter,
+};
+use crate::{
+    client::{Admin, ClientSettings, off_runtime},
+    error,
+    options::FormatType,
+    properties,
+};
+
+const NO_TOKENS: &str = "records are sent at least once: a topic does not know a flush again; give the rows a key and \
+                         let readers keep the last record of each, or use at-least-once";
+
+/// What a sink and its writers share.
+#[derive(Debug)]
+struct Inner {
+    /// For questions about the cluster.
+    admin: ClientSettings,
+    /// For writing.
+    producer: ClientSettings,
+    topic: TopicTemplate,
+    format: FormatType,
+    key_fields: Vec<String>,
+    key_format: KeyFormat,
+    partition_field: Option<String>,
+    log_failures_only: bool,
+    big_message_threshold: u64,
+}
+
+impl Inner {
+    fn topic_of(&self, table: &TableId) -> Result<String> {
+        self.topic.topic(table).map_err(|text| {
+            Error::new(ErrorKind::OptionInvalid, text)
+                .with_operation("kafka.produce")
+                .with_context("table", table)
+        })
+    }
+}
+
+/// How many partitions a topic has.
+///
+/// # Errors
+/// `NotFound` for a topic that does not exist, `PermissionDenied`, `Unavailable`.
+fn partitions_of(admin: &Admin<'_>, name: &str) -> Result<u32> {
+    let metadata = admin.metadata(Some(name))?;
+    let missing = || {
+        Error::new(ErrorKind::NotFound, "no such topic, or no right to see it; create it first")
+            .with_context("topic", name)
+    };
+    let topic = metadata.topics().iter().find(|topic| topic.name() == name).ok_or_else(missing)?;
+    match topic.error().map(Code::from) {
+        None | Some(Code::LeaderNotAvailable) => {}
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => return Err(missing()),
+        Some(code) => return Err(error::from_code(code, "").with_context("topic", name)),
+    }
+    u32::try_from(topic.partitions().len()).ok().filter(|count| *count > 0).ok_or_else(missing)
+}
+
+/// A sink that writes each row as a record.
+///
+/// Inserts and the new rows of updates are records with a value; with `key_fields`, deletes are tombstones (records with
+/// the key and no value), without them they are left out and counted. The old rows of updates are no records.
+///
+/// Made by [`KafkaSink::builder`], or from string pairs by [`KafkaSink::from_options`]. Clones are cheap.
+#[derive(Clone)]
+pub struct KafkaSink(Arc<Inner>);
+
+impl fmt::Debug for KafkaSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KafkaSink").field(&self.0).finish()
+    }
+}
+
+/// Builds a [`KafkaSink`]. Setters do not fail; [`build`](Self::build) tells every problem at once.
+///
+/// `bootstrap_servers` and `topic` are needed; everything else has a default.
+#[derive(Debug, Clone, Default)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct KafkaSinkBuilder {
+    options: KafkaSinkOptionsBuilder,
+    properties: PropertyMap,
+}
+
+/// Setters that hand on to the option of the same name.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident => $option:ident: $type:ty;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(mut self, value: impl IntoValue<$type>) -> Self {
+            self.options = self.options.$option(value);
+            self
+        }
+    )* };
+}
+
+impl KafkaSinkBuilder {
+    setters! {
+        /// The brokers to ask first, such as `"localhost:9092"` or a list of such.
+        bootstrap_servers => bootstrap_servers: HostList;
+        /// The topic; `${database}` and `${table}` in it stand for those of the row's table.
+        topic => topic_name: String;
+        /// How values are written; JSON by default.
+        format_type => format_type: FormatType;
+        /// The columns that make up the message key.
+        key_fields => key_fields: Vec<String>;
+        /// How several key columns become one key.
+        key_format => key_format: KeyFormat;
+        /// The column whose hash chooses the partition.
+        partition_field => partition_field: String;
+        /// Whether a record that finally fails is only logged and counted.
+        log_failures_only => log_failures_only: bool;
+        /// How often a failed request is repeated.
+        retries => retries: u32;
+        /// The pause before the first repetition.
+        retry_backoff => retry_backoff: Duration;
+        /// How long a record may wait for others to share its request. A flush does not wait for it.
+        linger => linger: Duration;
+        /// How batches are compressed.
+        compression_type => compression_type: CompressionType;
+        /// From which size on a message is counted and logged as big, in bytes.
+        big_message_threshold => big_message_threshold: u64;
+        /// Memory of one writer for records that are not delivered yet, in bytes.
+        buffer_bytes => buffer_bytes: u64;
+        /// How long a question to the cluster may take, in all.
+        request_timeout => request_timeout: Duration;
+    }
+
+    /// A property of the client, by librdkafka's name or a Java name that means the same. Wins over what this crate sets.
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.properties.insert(name, value);
+        self
+    }
+
+    /// Checks everything and makes the sink. Asks nobody yet.
+    ///
+    /// # Errors
+    /// `OptionInvalid` when an option is missing, wrong or contradicts another.
+    pub fn build(self) -> Result<KafkaSink> {
+        let mut options = self.options;
+        if !self.properties.is_empty() {
+            options = options.properties(self.properties);
+        }
+        KafkaSink::new(&options.build()?)
+    }
+}
+
+impl From<KafkaSinkOptions> for KafkaSinkBuilder {
+    fn from(options: KafkaSinkOptions) -> Self {
+        let properties = options.properties.clone().unwrap_or_default();
+        Self { options: options.to_builder(), properties }
+    }
+}
+
+impl KafkaSink {
+    /// A builder without any option set.
+    pub fn builder() -> KafkaSinkBuilder {
+        KafkaSinkBuilder::default()
+    }
+
+    /// A builder with options from pairs of text, by their keys of [`KafkaSinkOptions`].
+    ///
+    /// ```
+    /// use connector_kafka::KafkaSink;
+    ///
+    /// let sink = KafkaSink::from_options([
+    ///     ("job.writer.bootstrap_servers", "localhost:9092"),
+    ///     ("job.writer.topic_name", "cdc.${table}"),
+    ///     ("job.writer.key_fields", "id"),
+    /// ])?
+    /// .build()?;
+    /// # Ok::<_, connector_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `OptionInvalid` with everything that is wrong; see [`KafkaSinkOptions::from_options`].
+    pub fn from_options<K, V>(options: impl IntoIterator<Item = (K, V)>) -> Result<KafkaSinkBuilder>
+    where
+        K: Into<String>,
+        V: Into<RawValue>,
+    {
+        KafkaSinkOptions::from_options(options).map(Into::into)
+    }
+
+    fn new(options: &KafkaSinkOptions) -> Result<Self> {
+        let topic = TopicTemplate::parse(&options.topic_name)
+            .map_err(|text| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options"))?;
+        Ok(Self(Arc::new(Inner {
+            admin: settings(options, &[]),
+            producer: settings(options, &producer_properties(options)),
+            topic,
+            format: options.format_type,
+            key_fields: options.key_fields.clone().unwrap_or_default(),
+            key_format: options.key_format,
+            partition_field: options.partition_field.clone(),
+            log_failures_only: options.log_failures_only,
+            big_message_threshold: options.big_message_threshold,
+        })))
+    }
+}
+
+fn settings(options: &KafkaSinkOptions, own: &[(&str, String)]) -> ClientSettings {
+    let mut all = vec![
+        ("bootstrap.servers".to_owned(), options.bootstrap_servers.to_string()),
+        ("client.id".to_owned(), "connector-kafka".to_owned()),
+        // A broker that comes back is found within this time.
+        ("reconnect.backoff.max.ms".to_owned(), "2000".to_owned()),
+    ];
+    all.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    let mut secrets = Vec::new();
+    if let Some(map) = &options.properties {
+        all.extend(properties::producer_translated(map));
+        secrets
+            .extend(map.iter().filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)));
+    }
+    ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
+}
+
+/// Defaults under the user's properties.
+fn producer_properties(options: &KafkaSinkOptions) -> Vec<(&'static str, String)> {
+    let millis = |duration: Duration| duration.as_millis().to_string();
+    // librdkafka takes no pause of zero, and none above its bound, which is a second by default.
+    let backoff = options.retry_backoff.max(Duration::from_millis(1));
+    let given = |name: &str| options.properties.as_ref().and_then(|map| map.get(name));
+    let acks_all = given("acks")
+        .or_else(|| given("request.required.acks"))
+        .is_none_or(|acks| matches!(acks, "all" | "-1"));
+    let retries = given("retries").or_else(|| given("message.send.max.retries"));
+    let no_retries = retries.map_or(options.retries == 0, |text| text.trim() == "0");
+    vec![
+        // Order and no repetition within a partition, over the client's own retries.
+        ("enable.idempotence", (acks_all && !no_retries).to_string()),
+        // As the Java client chooses the partition of a key.
+        ("partitioner", "murmur2_random".to_owned()),
+        // Records without a key stay together for this long only; the default is twice the linger time.
+        ("sticky.partitioning.linger.ms", "10".to_owned()),
+        ("retries", options.retries.to_string()),
+        ("retry.backoff.ms", millis(backoff)),
+        ("retry.backoff.max.ms", millis(backoff.max(Duration::from_secs(1)))),
+        ("linger.ms", millis(options.linger)),
+        // Has to be longer than the linger time.
+        (
+            "delivery.timeout.ms",
+            millis((options.linger + Duration::from_secs(60)).max(Duration::from_secs(300))),
+        ),
+        ("compression.type", options.compression_type.to_string()),
+        // Bounded in bytes alone.
+        ("queue.buffering.max.messages", "0".to_owned()),
+        ("queue.buffering.max.kbytes", options.buffer_bytes.div_ceil(1024).min(2_147_483_647).to_string()),
+        // The broker knows what is too large.
+        ("message.max.bytes", options.big_message_threshold.clamp(1_000_000, 1_000_000_000).to_string()),
+    ]
+}
+
+#[async_trait]
+impl Sink for KafkaSink {
+    type Writer = KafkaWriter;
+
+    fn connector(&self) -> &'static str {
+        "kafka"
+    }
+
+    fn capabilities(&self) -> SinkCapabilities {
+        let mut row_kinds = BTreeSet::from([RowKind::Insert, RowKind::UpdateBefore, RowKind::UpdateAfter]);
+        if !self.0.key_fields.is_empty() {
+            row_kinds.insert(RowKind::Delete);
+        }
+        SinkCapabilities {
+            row_kinds,
+            schema_changes: SchemaChangeKind::ALL.into_iter().collect(),
+            exactly_once: ExactlyOnce::Unsupported(NO_TOKENS.to_owned()),
+        }
+    }
+
+    /// Asks for the topic; where its name depends on the table, only whether a broker answers.
+    async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {
+        if delivery == DeliveryGuarantee::ExactlyOnce {
+            return Err(Error::new(ErrorKind::Unsupported, NO_TOKENS).with_operation("kafka.check"));
+        }
+        let inner = Arc::clone(&self.0);
+        off_runtime("kafka.check", move |cancelled| {
+            let admin = Admin::new(&inner.admin, cancelled)?;
+            match inner.topic.constant() {
+                Some(topic) => partitions_of(&admin, topic).map(drop),
+                None => admin.metadata(None).map(drop),
+            }
+        })
+        .await
+    }
+
+    async fn open(&self, context: WriterContext) -> Result<KafkaWriter> {
+        self.check(context.delivery).await?;
+        KafkaWriter::new(Arc::clone(&self.0))
+    }
+}

@@ -1,0 +1,109 @@
+//! Which topic a table's rows go to.
+
+use connector_core::TableId;
+
+/// A topic's name, with `${database}` and `${table}` in it or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TopicTemplate {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Database,
+    Table,
+}
+
+impl TopicTemplate {
+    /// Takes a template apart.
+    ///
+    /// # Errors
+    /// A sentence about a placeholder that is not known or not closed.
+    pub(crate) fn parse(template: &str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = template;
+        while let Some((before, after)) = rest.split_once("${") {
+            let (name, after) = after
+                .split_once('}')
+                .ok_or_else(|| format!("`topic_name`: a placeholder in `{template}` has no closing brace"))?;
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            parts.push(match name {
+                "database" => Part::Database,
+                "table" => Part::Table,
+                other => {
+                    return Err(format!(
+                        "`topic_name`: `${{{other}}}` is not known; there are ${{database}} and ${{table}}"
+                    ));
+                }
+            });
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest.to_owned()));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The topic, when it is the same for all tables.
+    pub(crate) fn constant(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The topic of a table.
+    ///
+    /// # Errors
+    /// A sentence, when the name that comes out is none that Kafka allows.
+    pub(crate) fn topic(&self, table: &TableId) -> Result<String, String> {
+        let mut topic = String::new();
+        for part in &self.parts {
+            topic.push_str(match part {
+                Part::Text(text) => text,
+                Part::Database => &table.database,
+                Part::Table => &table.table,
+            });
+        }
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if topic.is_empty() || topic == "." || topic == ".." || topic.len() > 249 || !topic.chars().all(legal)
+        {
+            return Err(format!(
+                "`{topic}` cannot be a topic's name: Kafka allows 249 letters, digits, `.`, `_` and `-`"
+            ));
+        }
+        Ok(topic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic(template: &str, table: &TableId) -> Result<String, String> {
+        TopicTemplate::parse(template)?.topic(table)
+    }
+
+    #[test]
+    fn placeholders_stand_for_the_tables_names() {
+        let table = TableId::new("shop", "orders");
+        assert_eq!(topic("all", &table).unwrap(), "all");
+        assert_eq!(topic("cdc.${database}.${table}-v1", &table).unwrap(), "cdc.shop.orders-v1");
+        assert_eq!(topic("${table}", &table).unwrap(), "orders");
+        assert_eq!(TopicTemplate::parse("all").unwrap().constant(), Some("all"));
+        assert_eq!(TopicTemplate::parse("a${table}").unwrap().constant(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_a_topic_is_said() {
+        let table = TableId::new("", "订单");
+        assert!(topic("${table}", &table).unwrap_err().contains("订单"));
+        assert!(topic("${database}", &table).unwrap_err().contains("cannot be"));
+        assert!(topic("${schema}", &table).unwrap_err().contains("${schema}"));
+        assert!(topic("a${table", &table).unwrap_err().contains("closing brace"));
+        assert!(topic(&"x".repeat(250), &table).is_err());
+    }
+}
