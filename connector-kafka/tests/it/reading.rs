@@ -156,7 +156,8 @@ async fn a_slow_puller_bounds_what_is_read_ahead_and_loses_nothing() {
         assert!(reader.read_ahead_bytes() <= usize::try_from(bound).unwrap());
     }
     assert_eq!(seen.all(), (0..20_000).collect::<Vec<_>>());
-    assert!(largest <= usize::try_from(bound).unwrap() / 2, "a batch of {largest} bytes");
+    // Five sixteenths may be under construction and a quarter of that comes at once; the buffers have grown by doubling.
+    assert!(largest <= usize::try_from(bound).unwrap() * 13 / 16, "a batch of {largest} bytes");
 }
 
 #[tokio::test]
