@@ -8,6 +8,10 @@
 )]
 
 mod bad_input;
+#[path = "../../../connector-bytehouse-cdw/tests/it/model.rs"]
+mod cdw_model;
+mod cdw_modes;
+mod cdw_types;
 mod clickhouse;
 mod crashes;
 mod kafka;
