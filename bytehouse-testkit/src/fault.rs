@@ -36,6 +36,8 @@ pub enum Point {
     Login,
     /// The server's hello was sent.
     AfterHello,
+    /// A ping was read; it was not answered.
+    Ping,
     /// Any statement was read; nothing was done.
     Statement,
     /// An INSERT was read; nothing was done.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use connector_bytehouse_common::{
     catalog::{describe_table, table_definition},
+    sql::quote_literal,
     wire::{Client, ClientOptions, QueryStream, Settings},
 };
 use connector_core::{
@@ -50,6 +51,31 @@ impl Session {
 
     pub(crate) fn put_back(&mut self, client: Client) {
         self.client = Some(client);
+    }
+
+    /// A session of its own with the same options.
+    pub(crate) fn another(&self) -> Self {
+        Self { options: self.options.clone(), client: None, known_settings: self.known_settings.clone() }
+    }
+
+    /// Ends a query that was given up, so that it does not go on at the server. What comes of it is only logged: the
+    /// query may be over.
+    pub(crate) async fn kill(&mut self, query_id: Option<&str>) {
+        let Some(query_id) = query_id else { return };
+        let mut options = self.options.clone();
+        let limit = options.ping_timeout;
+        (options.connect_timeout, options.query_timeout) = (limit, Some(limit));
+        let sql = format!("KILL QUERY WHERE query_id = {} ASYNC", quote_literal(query_id));
+        let killed = async {
+            let mut client = Client::connect(options).await?;
+            client.execute(&sql, &Settings::new()).await
+        };
+        match killed.await {
+            Ok(_) => tracing::warn!(query_id, "the query took too long and was ended at the server"),
+            Err(error) => tracing::warn!(
+                query_id, %error, "the query took too long, and the server could not be told to end it"
+            ),
+        }
     }
 
     pub(crate) fn close(&mut self) {

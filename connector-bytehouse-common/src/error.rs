@@ -213,6 +213,11 @@ const REPLICA_READ_ONLY: CodeRule = rule(164, "READONLY", Unavailable, SameConne
 /// Longest text of a server that goes into an error, in characters.
 const MAX_MESSAGE: usize = 1000;
 
+/// All codes that the table holds, each by its first meaning.
+pub fn code_rules() -> &'static [CodeRule] {
+    RULES
+}
+
 /// What `code` with the server's `text` means. A code that the table does not hold is final.
 pub fn classify(code: i32, text: &str) -> CodeRule {
     match code {

@@ -118,6 +118,11 @@ impl TableDef {
         }
     }
 
+    /// An INSERT may leave columns as they are.
+    pub(crate) fn allows_partial_updates(&self) -> bool {
+        self.is_unique() && self.setting_number("enable_unique_partial_update", 0) != 0
+    }
+
     pub(crate) fn is_unique(&self) -> bool {
         matches!(self.behaviour, Behaviour::Unique { .. })
     }

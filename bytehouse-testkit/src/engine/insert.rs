@@ -13,6 +13,7 @@ use super::{
     catalog::{Catalog, Column, DELETE_FLAG, TableDef, UPDATE_COLUMNS},
     eval::{Context, Data, Evaluated, Scope, internal},
     keys::{Partitions, hash_text, partitions},
+    partial::Partial,
     storage::{RowPlace, take_rows},
     unique::{BlockKeys, block_keys},
     value::{Value, default_value},
@@ -31,6 +32,8 @@ pub(crate) struct InsertPlan {
     pub(crate) columns: Vec<ColumnDef>,
     pub(crate) context: Context,
     max_partitions: usize,
+    /// Columns that it does not name keep their values.
+    partial: bool,
     deduplicate: bool,
     token: Option<String>,
     label: Option<String>,
@@ -42,6 +45,7 @@ pub(crate) struct Staged {
     rows: RecordBatch,
     partitions: Partitions,
     keys: Option<BlockKeys>,
+    partial: Option<Partial>,
     /// A text that is the same for the same rows.
     content: Option<String>,
 }
@@ -70,6 +74,8 @@ impl InsertPlan {
         }
         let table = catalog.table(database, table)?;
         let columns = columns_of(&table.def, &insert.columns)?;
+        let partial =
+            table.def.allows_partial_updates() && session.number("enable_unique_partial_update", 1) != 0;
         let setting = |name: &str| session.setting(name).filter(|value| !value.is_empty()).map(str::to_owned);
         let label = setting("insertion_label");
         if let Some(label) = &label {
@@ -91,6 +97,7 @@ impl InsertPlan {
             schema: Arc::clone(&table.data.schema),
             columns,
             context,
+            partial,
             max_partitions: session.number("max_partitions_per_insert_block", 100),
             deduplicate: session.number("insert_deduplicate", 1) != 0,
             token: setting("insert_deduplication_token"),
@@ -135,6 +142,7 @@ impl InsertPlan {
             return Err(exception!(NOT_FOUND_COLUMN_IN_BLOCK, "Not found column {} in block", missing.name));
         }
         let delete_flag = given.remove(DELETE_FLAG);
+        let update_columns = given.remove(UPDATE_COLUMNS);
         let batch = self.complete(given, rows)?;
         let scope = Scope::of_table(&self.def, &batch, &self.context);
         let partitions = partitions(self.def.partition_by.as_ref(), &scope)?;
@@ -147,7 +155,13 @@ impl InsertPlan {
         }
         let keys = block_keys(&self.def, &batch, delete_flag.as_ref(), &partitions, &self.context)?;
         let content = self.content_hash(&batch)?;
-        Ok(Staged { rows: batch, partitions, keys, content })
+        let partial = if self.partial {
+            let named: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+            Some(Partial::new(&self.def, &named, update_columns.as_ref(), rows)?)
+        } else {
+            None
+        };
+        Ok(Staged { rows: batch, partitions, keys, partial, content })
     }
 
     fn names(&self) -> String {
@@ -280,7 +294,10 @@ impl InsertPlan {
     }
 }
 
-fn add_block(data: &mut super::storage::TableData, block: Staged) -> Result<()> {
+fn add_block(data: &mut super::storage::TableData, mut block: Staged) -> Result<()> {
+    if let (Some(partial), Some(keys)) = (&block.partial, &block.keys) {
+        block.rows = data.merged(&block.rows, keys, partial)?;
+    }
     let rows = block.rows.num_rows();
     let mut places = Vec::new();
     if block.partitions.of_row.is_empty() {
@@ -329,7 +346,15 @@ fn columns_of(def: &TableDef, named: &[String]) -> Result<Vec<ColumnDef>> {
             continue;
         }
         if name == UPDATE_COLUMNS {
-            return Err(exception!(NOT_IMPLEMENTED, "partial updates are not known to the double"));
+            if !def.allows_partial_updates() {
+                return Err(exception!(
+                    BAD_ARGUMENTS,
+                    "{UPDATE_COLUMNS} can only be used with tables that have enable_unique_partial_update = 1, {} has not",
+                    def.full_name()
+                ));
+            }
+            columns.push(ColumnDef::new(UPDATE_COLUMNS, ChType::String));
+            continue;
         }
         let column = def.column(name).ok_or_else(|| {
             exception!(NO_SUCH_COLUMN, "No such column {name} in table {}", def.full_name())

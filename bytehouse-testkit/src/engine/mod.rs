@@ -8,6 +8,7 @@ mod eval;
 mod functions;
 mod insert;
 mod keys;
+mod partial;
 mod replacing;
 mod select;
 mod settings;
@@ -93,6 +94,8 @@ impl Session {
 pub(crate) enum Outcome {
     Rows(ResultSet),
     Done,
+    /// Another query is to end.
+    Kill(String),
     /// Blocks are to follow.
     Insert(Box<InsertPlan>),
 }
@@ -177,6 +180,7 @@ impl Engine {
                 session.settings.insert("virtual_warehouse".to_owned(), name);
                 Ok(Outcome::Done)
             }
+            Statement::KillQuery(query_id) => Ok(Outcome::Kill(query_id)),
             Statement::ResumeWarehouse(name) => self.known_warehouse(&name).map(|()| Outcome::Done),
             other => self.change_or_show(other, session, &context),
         }

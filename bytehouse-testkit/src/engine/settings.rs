@@ -1,14 +1,21 @@
 //! Which settings there are, of sessions and of tables.
 
-use connector_bytehouse_common::wire::settings::{SettingType, setting_type};
+use connector_bytehouse_common::{
+    native::ChType,
+    wire::settings::{SettingType, setting_type},
+};
 
-use super::catalog::TableDef;
-use crate::exception::{Result, exception};
+use super::catalog::{Behaviour, TableDef};
+use crate::{
+    exception::{Result, exception},
+    sql::ast::DefaultKind,
+};
 
 /// Settings that tests and connectors look at in `system.settings`.
-const SHOWN: [&str; 16] = [
+const SHOWN: [&str; 17] = [
     "dedup_key_mode",
     "dialect_type",
+    "enable_unique_partial_update",
     "insert_deduplicate",
     "insert_deduplication_token",
     "insertion_label",
@@ -26,12 +33,11 @@ const SHOWN: [&str; 16] = [
 ];
 
 /// Settings that the wire's table does not have, because it holds those of older servers only.
-const NEWER: [&str; 10] = [
+const NEWER: [&str; 9] = [
     "allow_experimental_object_type",
     "async_insert",
     "async_insert_deduplicate",
     "date_time_output_format",
-    "enable_unique_partial_update",
     "input_format_null_as_default",
     "insert_deduplicate",
     "wait_for_async_insert",
@@ -131,7 +137,7 @@ pub(crate) fn check_table_settings(def: &TableDef) -> Result<()> {
                 "partial update cannot be enabled with table level uniqueness"
             ));
         }
-        return Err(exception!(NOT_IMPLEMENTED, "partial updates are not known to the double"));
+        check_partial_updates(def)?;
     }
     if def.setting_number("cloud_enable_staging_area", 0) != 0 {
         return Err(exception!(NOT_IMPLEMENTED, "the staging area is not known to the double"));
@@ -141,6 +147,30 @@ pub(crate) fn check_table_settings(def: &TableDef) -> Result<()> {
         return Err(exception!(
             NOT_IMPLEMENTED,
             "dialects other than CLICKHOUSE are not known to the double"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses what the double does not do with partial updates.
+fn check_partial_updates(def: &TableDef) -> Result<()> {
+    let maps = def.columns.iter().any(|column| matches!(column.ty, ChType::Map(..)));
+    if maps && def.setting_number("partial_update_enable_merge_map", 1) != 0 {
+        return Err(exception!(
+            NOT_IMPLEMENTED,
+            "merging maps in partial updates is not known to the double: set partial_update_enable_merge_map = 0"
+        ));
+    }
+    if matches!(def.behaviour, Behaviour::Unique { version: Some(_) }) {
+        return Err(exception!(
+            NOT_IMPLEMENTED,
+            "partial updates of tables with a version are not known to the double"
+        ));
+    }
+    if def.columns.iter().any(|column| column.kind() == Some(DefaultKind::Materialized)) {
+        return Err(exception!(
+            NOT_IMPLEMENTED,
+            "partial updates of tables with MATERIALIZED columns are not known to the double"
         ));
     }
     Ok(())

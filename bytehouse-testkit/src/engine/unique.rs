@@ -18,12 +18,12 @@ use crate::exception::{Result, exception};
 /// Where the live row of each key is.
 #[derive(Debug, Default)]
 pub(crate) struct UniqueIndex {
-    rows: HashMap<Box<[u8]>, Entry>,
+    pub(super) rows: HashMap<Box<[u8]>, Entry>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    place: RowPlace,
+pub(super) struct Entry {
+    pub(super) place: RowPlace,
     version: u64,
 }
 
@@ -31,11 +31,11 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct BlockKeys {
     /// The bytes of each row's key; empty for the rows of other engines.
-    keys: Vec<Box<[u8]>>,
+    pub(super) keys: Vec<Box<[u8]>>,
     /// Empty without a version column: all rows are equally new.
     versions: Vec<u64>,
     /// Empty when no row is a delete.
-    deletes: Vec<bool>,
+    pub(super) deletes: Vec<bool>,
 }
 
 /// Reads keys, versions and delete flags of a block; `None` for tables without a UNIQUE KEY.

@@ -60,6 +60,11 @@ pub(super) async fn serve(stream: TcpStream, number: u64, shared: &Shared, accep
     Connection::new(stream, pace, number, shared).run().await
 }
 
+/// What a query hears that was told to end.
+pub(super) fn killed() -> Exception {
+    exception!(QUERY_WAS_CANCELLED, "Query was cancelled")
+}
+
 pub(super) struct Connection<'a, S> {
     pub(super) incoming: Incoming<ReadHalf<S>>,
     outgoing: WriteHalf<S>,
@@ -119,6 +124,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
                     }
                 }
                 Some(ClientPacket::Ping) => {
+                    match self.shared.faults.take(Point::Ping, "") {
+                        Some(Effect::Cut | Effect::Fail(_)) => return Ok(()),
+                        Some(Effect::Stall(duration)) => tokio::time::sleep(duration).await,
+                        Some(Effect::Throttle { bytes_per_second }) => {
+                            self.incoming.pace = Some(bytes_per_second);
+                        }
+                        None => {}
+                    }
                     put_pong(&mut self.out);
                     self.send().await?;
                 }
@@ -319,7 +332,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
                     self.shared.log.update(number, |entry| entry.outcome = LogOutcome::Broken);
                     return Ok(Next::Closes);
                 }
-                Some(Effect::Stall(duration)) => tokio::time::sleep(duration).await,
+                Some(Effect::Stall(duration)) => {
+                    if self.shared.stall(duration, &query.query_id).await {
+                        return self.fail(number, &killed()).await.map(|()| Next::Goes);
+                    }
+                }
                 Some(Effect::Throttle { bytes_per_second }) => self.incoming.pace = Some(bytes_per_second),
                 None => {}
             }
@@ -331,6 +348,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
         let method = session.setting("network_compression_method").map(str::to_owned);
         match outcome {
             Err(error) => self.fail(number, &error).await.map(|()| Next::Goes),
+            Ok(Outcome::Kill(other)) => {
+                self.shared.kill(&other);
+                self.finish(number).await.map(|()| Next::Goes)
+            }
             Ok(Outcome::Done) => {
                 self.vendor_packets(session);
                 self.finish(number).await.map(|()| Next::Goes)

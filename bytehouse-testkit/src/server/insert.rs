@@ -14,7 +14,7 @@ use connector_core::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    connection::{Connection, Next, swallow},
+    connection::{Connection, Next, killed, swallow},
     reply::BlockWriter,
 };
 use crate::{
@@ -66,10 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, S> {
             End::Refused => Ok(Next::Goes),
             End::RefusedForGood => Ok(Next::Closes),
             End::Cancelled if keeps => self.store(query, &plan, staged, number).await,
-            End::Cancelled => {
-                let error = exception!(QUERY_WAS_CANCELLED, "Query was cancelled");
-                self.fail(number, &error).await.map(|()| Next::Goes)
-            }
+            End::Cancelled => self.fail(number, &killed()).await.map(|()| Next::Goes),
             End::Closed if keeps => {
                 let stored = self.shared.engine.commit(&plan, staged).is_ok();
                 let outcome = if stored { LogOutcome::BrokenButStored } else { LogOutcome::Broken };
@@ -96,7 +93,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, S> {
                 Some(Effect::Fail(error)) => return self.fail(number, &error).await.map(|()| End::Refused),
                 Some(Effect::Cut) => true,
                 Some(Effect::Stall(duration)) => {
-                    tokio::time::sleep(duration).await;
+                    if self.shared.stall(duration, &query.query_id).await {
+                        return self.fail(number, &killed()).await.map(|()| End::RefusedForGood);
+                    }
                     false
                 }
                 Some(Effect::Throttle { bytes_per_second }) => {
@@ -168,7 +167,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, S> {
                 self.shared.log.update(number, |entry| entry.outcome = LogOutcome::Broken);
                 return Ok(Next::Closes);
             }
-            Some(Effect::Stall(duration)) => tokio::time::sleep(duration).await,
+            Some(Effect::Stall(duration)) => {
+                if self.shared.stall(duration, &query.query_id).await {
+                    return self.fail(number, &killed()).await.map(|()| Next::Goes);
+                }
+            }
             Some(Effect::Throttle { bytes_per_second }) => self.incoming.pace = Some(bytes_per_second),
             None => {}
         }

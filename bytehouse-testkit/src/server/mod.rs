@@ -8,7 +8,7 @@ mod socket;
 mod tls;
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
@@ -23,7 +23,7 @@ use connector_core::{
         datatypes::{DataType, Field, Schema},
     },
 };
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 
 use crate::{
     engine::{Engine, Outcome, Session},
@@ -43,19 +43,50 @@ pub(crate) struct Shared {
     log: Log,
     accepted: AtomicU64,
     open: AtomicU64,
-    /// Ids of queries under way.
-    running: Mutex<HashSet<String>>,
+    /// Queries under way, by id, and how they hear that they are to end.
+    running: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
 impl Shared {
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Marks a query id as running; false when it is already.
     fn begin(&self, query_id: &str) -> bool {
-        query_id.is_empty()
-            || self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(query_id.to_owned())
+        let mut running = self.running();
+        if query_id.is_empty() {
+            return true;
+        }
+        if running.contains_key(query_id) {
+            return false;
+        }
+        running.insert(query_id.to_owned(), Arc::new(Notify::new()));
+        true
+    }
+
+    /// Tells a query to end, if it runs.
+    fn kill(&self, query_id: &str) {
+        if let Some(query) = self.running().get(query_id) {
+            query.notify_one();
+        }
+    }
+
+    /// Does nothing for a while; true when the query was told to end meanwhile.
+    async fn stall(&self, duration: std::time::Duration, query_id: &str) -> bool {
+        let told = self.running().get(query_id).map(Arc::clone);
+        let Some(told) = told else {
+            tokio::time::sleep(duration).await;
+            return false;
+        };
+        tokio::select! {
+            () = tokio::time::sleep(duration) => false,
+            () = told.notified() => true,
+        }
     }
 
     fn end(&self, query_id: &str) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(query_id);
+        self.running().remove(query_id);
     }
 }
 
@@ -94,7 +125,7 @@ impl BytehouseDouble {
             log: Log::default(),
             accepted: AtomicU64::new(0),
             open: AtomicU64::new(0),
-            running: Mutex::new(HashSet::new()),
+            running: Mutex::new(HashMap::new()),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared), acceptor));
@@ -121,7 +152,7 @@ impl BytehouseDouble {
         let mut session = Session::new("double", "", false);
         match self.shared.engine.execute(&mut session, sql)? {
             Outcome::Rows(result) => readable(&result.rows),
-            Outcome::Done => Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))),
+            Outcome::Done | Outcome::Kill(_) => Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))),
             Outcome::Insert(_) => {
                 Err(exception!(NOT_IMPLEMENTED, "give the rows in the statement: INSERT INTO … VALUES (…)"))
             }

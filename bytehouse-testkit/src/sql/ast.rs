@@ -57,25 +57,52 @@ pub(crate) struct TableName {
 pub(crate) enum Statement {
     Select(Box<Select>),
     Insert(Box<Insert>),
-    CreateDatabase { name: String, if_not_exists: bool },
-    DropDatabase { name: String, if_exists: bool },
+    CreateDatabase {
+        name: String,
+        if_not_exists: bool,
+    },
+    DropDatabase {
+        name: String,
+        if_exists: bool,
+    },
     CreateTable(Box<CreateTable>),
-    DropTable { name: TableName, if_exists: bool },
-    TruncateTable { name: TableName, if_exists: bool },
+    DropTable {
+        name: TableName,
+        if_exists: bool,
+    },
+    TruncateTable {
+        name: TableName,
+        if_exists: bool,
+    },
     RenameTable(Vec<(TableName, TableName)>),
-    AlterTable { name: TableName, actions: Vec<AlterAction> },
-    OptimizeTable { name: TableName },
-    DeleteFrom { name: TableName, filter: Expr },
+    AlterTable {
+        name: TableName,
+        actions: Vec<AlterAction>,
+    },
+    OptimizeTable {
+        name: TableName,
+    },
+    DeleteFrom {
+        name: TableName,
+        filter: Expr,
+    },
     ShowCreateTable(TableName),
     Describe(TableName),
     ExistsTable(TableName),
     ExistsDatabase(String),
-    ShowTables { database: Option<String>, like: Option<String> },
-    ShowDatabases { like: Option<String> },
+    ShowTables {
+        database: Option<String>,
+        like: Option<String>,
+    },
+    ShowDatabases {
+        like: Option<String>,
+    },
     Use(String),
     Set(Vec<(String, Literal)>),
     SetWarehouse(String),
     ResumeWarehouse(String),
+    /// `KILL QUERY WHERE query_id = …`.
+    KillQuery(String),
     ShowWarehouses,
     ShowDefaultSettings,
 }

@@ -269,12 +269,19 @@ impl<'a> Parser<'a> {
                 self.advance();
                 Ok(Statement::Set(self.settings()?))
             }
+            "KILL" => {
+                self.expect_keywords("KILL QUERY WHERE query_id")?;
+                self.expect_symbol("=")?;
+                let query_id = self.text_literal()?;
+                let _how = self.keywords("ASYNC") || self.keywords("SYNC");
+                Ok(Statement::KillQuery(query_id))
+            }
             "RESUME" => {
                 self.expect_keywords("RESUME WAREHOUSE")?;
                 Ok(Statement::ResumeWarehouse(self.warehouse_name()?))
             }
-            "WITH" | "EXPLAIN" | "SYSTEM" | "KILL" | "GRANT" | "REVOKE" | "ATTACH" | "DETACH" | "CHECK"
-            | "UPDATE" | "EXCHANGE" | "WATCH" | "REPLACE" | "BEGIN" | "COMMIT" | "ROLLBACK" => {
+            "WITH" | "EXPLAIN" | "SYSTEM" | "GRANT" | "REVOKE" | "ATTACH" | "DETACH" | "CHECK" | "UPDATE"
+            | "EXCHANGE" | "WATCH" | "REPLACE" | "BEGIN" | "COMMIT" | "ROLLBACK" => {
                 Err(exception!(NOT_IMPLEMENTED, "the double does not know the statement {text}"))
             }
             _ => Err(self.unexpected("a statement")),

@@ -107,6 +107,24 @@ async fn a_cut_in_a_result() {
     assert_eq!(fetch(&mut client, "SELECT id, s FROM t").await.unwrap().len(), 30);
 }
 
+#[tokio::test]
+async fn a_query_that_is_told_to_end_ends_and_stores_nothing() {
+    let double = double().await;
+    double.inject(Fault::stall(Point::BeforeStore, Duration::from_secs(300)));
+    let kill = async {
+        let mut client = client(&double).await;
+        while double.faults_waiting() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let id = double.log().iter().rfind(|entry| entry.is_insert()).unwrap().query_id.clone();
+        fetch(&mut client, &format!("KILL QUERY WHERE query_id = '{id}' ASYNC")).await.unwrap();
+        fetch(&mut client, "KILL QUERY WHERE query_id = 'no such query'").await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(attempt(&double), kill);
+    assert_eq!(code(&ended.unwrap_err()), Some(394));
+    assert_eq!(stored(&double), "0");
+}
+
 /// Time stands still but for what the double and the client wait for.
 #[tokio::test(start_paused = true)]
 async fn a_stall_outlasts_the_clients_patience() {

@@ -7,6 +7,7 @@ mod faults;
 mod inserts;
 mod klick;
 mod login;
+mod partial;
 mod protocol;
 mod replacing;
 mod select;

@@ -61,6 +61,10 @@ impl BytehouseCdwSinkBuilder {
         flush_interval: Duration;
         /// Rows that make a flush (50,000).
         flush_max_rows: usize;
+        /// INSERTs that wait for their confirmation at the same time (2).
+        max_in_flight: usize;
+        /// Whether columns that the rows do not bring keep their values (as the table says).
+        partial_update: bool;
         /// Tries after the first one (15); -1 is without end.
         max_retries: i32;
         /// The longest wait between tries (32 s).

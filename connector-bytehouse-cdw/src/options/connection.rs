@@ -21,9 +21,19 @@ const KNOWN: [&str; 10] = [
     "socket_timeout",
 ];
 
-/// Reports names that mean nothing here.
-pub(super) fn check(key: &str, properties: &PropertyMap, problems: &mut Problems) {
+/// Properties that only a connection with TLS has.
+const TLS_ONLY: [&str; 5] = ["sslmode", "sslrootcert", "sslcert", "sslkey", "server_name"];
+
+/// Reports names that mean nothing here, and values that cannot be.
+pub(super) fn check(key: &str, properties: &PropertyMap, secure: bool, problems: &mut Problems) {
+    if let Err(error) = apply(&mut ClientOptions::new("h", 1), properties, secure) {
+        problems.push(key, format!("`{key}`: {}", error.message()));
+    }
     for (name, _) in properties.iter() {
+        if TLS_ONLY.contains(&name) && !secure {
+            problems
+                .push(key, format!("`{key}` holds `{name}`, which has no effect without TLS; set `secure`"));
+        }
         if !KNOWN.contains(&name) {
             problems.push(
                 key,

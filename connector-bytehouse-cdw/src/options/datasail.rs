@@ -107,7 +107,7 @@ option_set! {
             "job.writer.write_mode" => write_mode: WriteMode, default "INSERT";
             /// Key columns in UPSERT, where they are not those of the table; UPSERT without both fails at the start.
             "job.writer.unique_keys" => unique_keys: Vec<String>, optional, shown "catalog key";
-            /// Bytes of rows that make a flush.
+            /// Bytes of rows in memory: those that wait, and those of the INSERTs in flight, have an equal share each.
             "job.writer.buffer_bytes" => buffer_bytes: u64 as MemorySize, default "128mb", min "1kb";
             /// What happens to a row that its table cannot hold.
             "job.writer.bad_record_policy" => bad_record_policy: BadRecordPolicy, default "fail";
@@ -117,6 +117,14 @@ option_set! {
             "job.writer.clamp_times" => clamp_times: bool, default false;
             /// Writes the type's default for null into a column that is not nullable.
             "job.writer.null_as_default" => null_as_default: bool, default false;
+            /// Writes null for a value that its nullable column cannot hold; counted.
+            "job.writer.invalid_as_null" => invalid_as_null: bool, default false;
+            /// True: columns that the rows do not bring keep their values, which the table must allow. False: they get their defaults.
+            "job.writer.partial_update" => partial_update: bool, optional, shown "as the table says";
+            /// INSERTs that wait for their confirmation at the same time; one in UPSERT.
+            "job.writer.max_in_flight" => max_in_flight: usize, default 2, min 1, max 64, type_name "int";
+            /// Every INSERT carries a label of its own, by which ByteHouse may recognise a repeated one.
+            "job.writer.insertion_label" => insertion_label: bool, default false;
             /// How blocks are compressed on the wire.
             "job.writer.compression" => compression: CompressionName, default "none";
             /// The protocol revision that we announce; 54406 for old gateways.
@@ -126,12 +134,19 @@ option_set! {
 }
 
 fn check(options: &BytehouseCdwWriterOptions, problems: &mut Problems) {
-    connection::check("job.writer.bh_connection_properties", &options.bh_connection_properties, problems);
-    if !options.unique_keys.as_ref().is_none_or(Vec::is_empty) && options.write_mode == WriteMode::Insert {
-        problems.push(
-            "job.writer.unique_keys",
-            "`unique_keys` has no meaning with `write_mode` INSERT; use UPSERT or leave it out",
-        );
+    let properties = &options.bh_connection_properties;
+    connection::check("job.writer.bh_connection_properties", properties, options.secure, problems);
+    let mode = options.write_mode.into();
+    super::check_keys("job.writer.unique_keys", options.unique_keys.as_ref(), mode, problems);
+    super::check_settings("job.writer.session_properties", options.session_properties.iter(), problems);
+}
+
+impl From<WriteMode> for SinkMode {
+    fn from(mode: WriteMode) -> Self {
+        match mode {
+            WriteMode::Insert => Self::Insert,
+            WriteMode::Upsert => Self::Upsert,
+        }
     }
 }
 
@@ -157,19 +172,19 @@ impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
         Ok(Self::new(SinkConfig {
             client,
             table: Some(TableId::new(options.db_name, options.table_name)),
-            mode: match options.write_mode {
-                WriteMode::Insert => SinkMode::Insert,
-                WriteMode::Upsert => SinkMode::Upsert,
-            },
+            mode: options.write_mode.into(),
             unique_keys: options.unique_keys.unwrap_or_default(),
+            partial_update: options.partial_update,
             cnch_engine: options.cnch_engine,
             flush: BatchPolicy {
                 max_rows: options.buffer_count,
                 max_bytes: usize::try_from(options.buffer_bytes).unwrap_or(usize::MAX),
                 max_interval: options.flush_interval,
             },
+            max_in_flight: options.max_in_flight,
             retry: RetryPolicy::default(),
             insert_settings,
+            insertion_label: options.insertion_label,
             case_insensitive: options.case_insensitive,
             rules: EncodeRules {
                 round_down: options.round_down,
@@ -178,6 +193,7 @@ impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
                 timestamp_offset: None,
                 time_zone: Some(options.global_timezone.unwrap_or_else(TimeZone::system)),
             },
+            invalid_as_null: options.invalid_as_null,
             bad_records: options.bad_record_policy,
             validity_timeout: options.connection_validity_timeout,
         }))

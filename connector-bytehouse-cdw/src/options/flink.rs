@@ -39,7 +39,7 @@ option_set! {
             "table-options" => "this version does not create tables; create the table first, then leave the option out";
         }
         options {
-            /// A name for people.
+            /// A name for people; the server sees it as part of the client's name.
             "name" => name: String, optional;
             /// Where the gateway's address comes from; the only value takes `host` and `port`.
             "region" => region: Region, default "VOLCANO_PRIVATE";
@@ -67,7 +67,7 @@ option_set! {
             "table" => table: String, optional;
             /// Key columns in upsert mode, where they are not those of the table.
             "sink.unique-keys" => unique_keys: Vec<String>, optional, shown "the table's key";
-            /// Bytes of rows that make a flush.
+            /// Bytes of rows in memory: those that wait, and those of the INSERTs in flight, have an equal share each.
             "sink.buffer-flush.max-bytes" => flush_max_bytes: u64 as MemorySize, default "128mb", min "1kb";
             /// What happens to a row that its table cannot hold.
             "sink.bad-record-policy" => bad_record_policy: BadRecordPolicy, default "fail";
@@ -77,6 +77,14 @@ option_set! {
             "sink.clamp-times" => clamp_times: bool, default false;
             /// Writes the type's default for null into a column that is not nullable.
             "sink.null-as-default" => null_as_default: bool, default false;
+            /// Writes null for a value that its nullable column cannot hold; counted.
+            "sink.invalid-as-null" => invalid_as_null: bool, default false;
+            /// True: columns that the rows do not bring keep their values, which the table must allow. False: they get their defaults.
+            "sink.partial-update" => partial_update: bool, optional, shown "as the table says";
+            /// INSERTs that wait for their confirmation at the same time; one per table in modes with keys.
+            "sink.max-in-flight" => max_in_flight: usize, default 2, min 1, max 64, type_name "int";
+            /// Every INSERT carries a label of its own, by which ByteHouse may recognise a repeated one.
+            "sink.insertion-label" => insertion_label: bool, default false;
             /// The zone of timestamps without one.
             "time-zone" => time_zone: TimeZone, optional, type_name "iana zone", shown "UTC";
             /// Column names compare in lower case where no column has the exact name.
@@ -104,8 +112,10 @@ option_set! {
 }
 
 fn check(options: &BytehouseCdwSinkOptions, problems: &mut Problems) {
-    options.mode.mode("sink.mode", problems);
-    connection::check("connection-properties", &options.connection_properties, problems);
+    connection::check("connection-properties", &options.connection_properties, options.secure, problems);
+    super::check_keys("sink.unique-keys", options.unique_keys.as_ref(), options.mode.into(), problems);
+    let settings = options.query_settings.iter().map(|s| (s.name.as_str(), s.value.as_str()));
+    super::check_settings("query.settings", settings, problems);
     if let Some(name) = &options.table
         && let Err(error) = table("table", name)
     {
@@ -123,6 +133,9 @@ impl TryFrom<BytehouseCdwSinkOptions> for BytehouseCdwSink {
         client.compression = options.compression.into();
         client.query_timeout = Some(options.query_timeout);
         client.revision = options.protocol_revision;
+        if let Some(name) = &options.name {
+            client.client_name = format!("{} {name}", client.client_name);
+        }
         connection::apply(&mut client, &options.connection_properties, options.secure)?;
         if options.cnch_engine {
             client.settings.set("virtual_warehouse", &options.virtual_warehouse);
@@ -136,20 +149,23 @@ impl TryFrom<BytehouseCdwSinkOptions> for BytehouseCdwSink {
         Ok(Self::new(SinkConfig {
             client,
             table: options.table.map(|name| table("table", &name)).transpose()?,
-            mode: options.mode.mode("sink.mode", &mut Problems::default()),
+            mode: options.mode.into(),
             unique_keys: options.unique_keys.unwrap_or_default(),
+            partial_update: options.partial_update,
             cnch_engine: options.cnch_engine,
             flush: BatchPolicy {
                 max_rows: options.flush_max_rows,
                 max_bytes: usize::try_from(options.flush_max_bytes).unwrap_or(usize::MAX),
                 max_interval: options.flush_interval,
             },
+            max_in_flight: options.max_in_flight,
             retry: RetryPolicy {
                 max_retries,
                 min_backoff: Duration::from_secs(1),
                 max_backoff: options.max_retry_backoff,
             },
             insert_settings,
+            insertion_label: options.insertion_label,
             case_insensitive: options.case_insensitive,
             rules: EncodeRules {
                 round_down: options.round_down,
@@ -158,6 +174,7 @@ impl TryFrom<BytehouseCdwSinkOptions> for BytehouseCdwSink {
                 timestamp_offset: options.timestamp_offset,
                 time_zone: options.time_zone,
             },
+            invalid_as_null: options.invalid_as_null,
             bad_records: options.bad_record_policy,
             validity_timeout: options.connection_validity_timeout,
         }))

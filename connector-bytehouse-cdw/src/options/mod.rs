@@ -33,7 +33,7 @@ option_enum! {
         UpsertNoDelete = "upsert-no-delete",
         /// All four kinds.
         UpsertAll = "upsert-all",
-        /// All kinds but deletes.
+        /// All kinds but deletes; an update that moves a row deletes the old one.
         UpsertAllNoDelete = "upsert-all-no-delete",
         /// A delete sets every column beside the key to null.
         UpsertWithDeleteToNull = "upsert-with-delete-to-null",
@@ -42,21 +42,16 @@ option_enum! {
     }
 }
 
-impl SinkModeName {
-    /// The mode, or a problem for those that this version does not have.
-    fn mode(self, key: &str, problems: &mut Problems) -> SinkMode {
-        match self {
-            Self::Insert => SinkMode::Insert,
-            Self::Upsert => SinkMode::Upsert,
-            other => {
-                problems.push(
-                    key,
-                    format!(
-                        "`{key}` is `{other}`, which this version does not have; use `insert` or `upsert`"
-                    ),
-                );
-                SinkMode::Upsert
-            }
+impl From<SinkModeName> for SinkMode {
+    fn from(name: SinkModeName) -> Self {
+        match name {
+            SinkModeName::Insert => Self::Insert,
+            SinkModeName::Upsert => Self::Upsert,
+            SinkModeName::UpsertNoDelete => Self::UpsertNoDelete,
+            SinkModeName::UpsertAll => Self::UpsertAll,
+            SinkModeName::UpsertAllNoDelete => Self::UpsertAllNoDelete,
+            SinkModeName::UpsertWithDeleteToNull => Self::UpsertWithDeleteToNull,
+            SinkModeName::DeleteOnly => Self::DeleteOnly,
         }
     }
 }
@@ -122,7 +117,38 @@ impl BytehouseCdwSink {
     }
 }
 
+/// Settings that would be the same with every INSERT, and must not be, or whose rows could get lost.
+fn check_settings<'a>(
+    key: &str,
+    settings: impl Iterator<Item = (&'a str, &'a str)>,
+    problems: &mut Problems,
+) {
+    for (name, value) in settings {
+        let reason = match name {
+            "insert_deduplication_token" | "insertion_label" => {
+                "with the same value in every INSERT the server would keep the first one only; the sink makes tokens \
+                 itself, and labels where the option for them is on"
+            }
+            "wait_for_async_insert" if matches!(value, "0" | "false") => {
+                "the server would confirm rows that it has not stored"
+            }
+            _ => continue,
+        };
+        problems.push(key, format!("`{key}` sets `{name}`: {reason}; leave it out"));
+    }
+}
+
+/// Options that have no meaning without keys.
+fn check_keys(key: &str, keys: Option<&Vec<String>>, mode: SinkMode, problems: &mut Problems) {
+    if !mode.is_keyed() && keys.is_some_and(|keys| !keys.is_empty()) {
+        problems.push(key, format!("`{key}` has no meaning in mode insert; use upsert or leave it out"));
+    }
+}
+
 /// A table name given in an option.
 fn table(key: &str, text: &str) -> Result<connector_core::TableId> {
     text.parse().map_err(|e: Error| Error::new(ErrorKind::OptionInvalid, format!("`{key}`: {}", e.message())))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,167 +1,299 @@
-//! The last row of each key: what a unique table would be left with anyway, sent once.
+//! What a unique table would be left with anyway, sent once: the last row of each key.
 
 use connector_core::{
     ChangeBatch, Error, ErrorKind, Result, RowKind, RowKinds,
     arrow::{
-        array::{ArrayRef, RecordBatch, UInt32Array},
-        compute::{concat_batches, take_record_batch},
+        array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array},
+        buffer::NullBuffer,
+        compute::{cast, concat_batches, take_record_batch},
+        datatypes::{DataType, UInt64Type},
         error::ArrowError,
         row::{RowConverter, Rows, SortField},
     },
 };
-use hashbrown::{HashTable, hash_table::Entry};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-/// What is left of a buffer: rows to put, and rows whose keys to delete. No key is in both, and none twice.
-#[derive(Debug)]
-pub(super) struct Compacted {
-    pub(super) upserts: RecordBatch,
-    pub(super) deletes: RecordBatch,
+use crate::config::{Fate, SinkMode};
+
+/// What decides which rows of a buffer count. All names are those of the rows.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) mode: SinkMode,
+    /// Rows that are equal here are one row of the table.
+    pub(super) columns: Vec<String>,
+    /// The higher value wins, whatever the order.
+    pub(super) version: Option<String>,
+    /// A delete without a version takes away any row.
+    pub(super) forced_deletes: bool,
+    /// A row changes some columns of the table's row only; the column that names them, if rows bring one.
+    pub(super) partial: Option<Option<String>>,
 }
 
-/// Keeps the last row of each key, in the order of those rows. `-U` rows do not count: their `+U` follows.
+/// Rows for one INSERT, in their order.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) rows: RecordBatch,
+    /// What each row is to do.
+    pub(super) fates: Fates,
+}
+
+/// What rows are to do.
+#[derive(Debug)]
+pub(super) enum Fates {
+    /// All the same.
+    Uniform(Fate),
+    /// Row by row.
+    PerRow(Vec<Fate>),
+}
+
+impl Fates {
+    fn of(fates: Vec<Fate>) -> Self {
+        match fates.split_first() {
+            Some((first, rest)) if rest.iter().any(|fate| fate != first) => Self::PerRow(fates),
+            Some((first, _)) => Self::Uniform(*first),
+            None => Self::Uniform(Fate::Put),
+        }
+    }
+
+    /// True for rows that delete.
+    pub(super) fn is_delete(&self, row: usize) -> bool {
+        match self {
+            Self::Uniform(fate) => *fate == Fate::Delete,
+            Self::PerRow(fates) => fates[row] == Fate::Delete,
+        }
+    }
+
+    /// Valid where a row counts with all its columns; `None` when all do.
+    pub(super) fn whole(&self, rows: usize) -> Option<NullBuffer> {
+        match self {
+            Self::Uniform(Fate::Put) => None,
+            Self::Uniform(_) => Some(NullBuffer::new_null(rows)),
+            Self::PerRow(fates) => Some(fates.iter().map(|fate| *fate == Fate::Put).collect()),
+        }
+    }
+}
+
+/// Keeps the rows that count, in their order. No key is in two rows of a round; where the order of two rows of one key
+/// matters to the table, they are in two rounds.
 ///
-/// All batches have the same columns. `key` names columns of them.
-pub(super) fn compact(batches: &[ChangeBatch], key: &[String]) -> Result<Option<Compacted>> {
-    let Some(first) = batches.first() else { return Ok(None) };
-    let failed =
-        |e: ArrowError| Error::new(ErrorKind::Unexpected, "cannot compact rows by their key").with_source(e);
+/// All batches have the same columns.
+pub(super) fn compact(batches: &[ChangeBatch], identity: &Identity) -> Result<Vec<Round>> {
+    let Some(first) = batches.first() else { return Ok(Vec::new()) };
     let rows =
         concat_batches(&first.rows().schema(), batches.iter().map(ChangeBatch::rows)).map_err(failed)?;
-    let deleted = deletions(batches, rows.num_rows());
-    let keys = key_rows(&rows, key)?;
-    let last = last_of_each(&keys, &deleted)?;
-    let pick = |delete: bool| -> Result<RecordBatch> {
-        let chosen: UInt32Array =
-            last.iter().copied().filter(|row| (deleted[*row as usize] == Fate::Delete) == delete).collect();
-        if chosen.len() == rows.num_rows() {
-            return Ok(rows.clone());
-        }
-        take_record_batch(&rows, &chosen).map_err(failed)
+    let keys = Keys::of(&rows, &identity.columns)?;
+    let fates = fates(batches, identity.mode, &keys);
+    if u32::try_from(fates.len()).is_err() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "more than 4 billion rows in one flush; flush more often",
+        ));
+    }
+    let rounds = match (&identity.partial, &identity.version) {
+        (Some(named), _) => steps_of_each(&rows, &keys, &fates, named.as_deref())?,
+        (None, Some(version)) => newest_of_each(&rows, &keys, &fates, version, identity.forced_deletes)?,
+        (None, None) => vec![last_of_each(&keys, &fates)],
     };
-    Ok(Some(Compacted { upserts: pick(false)?, deletes: pick(true)? }))
+    rounds.into_iter().filter(|chosen| !chosen.is_empty()).map(|chosen| pick(&rows, &fates, chosen)).collect()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Put,
-    Delete,
-    Ignore,
+fn failed(error: ArrowError) -> Error {
+    Error::new(ErrorKind::Unexpected, "cannot compact rows by their key").with_source(error)
 }
 
-fn deletions(batches: &[ChangeBatch], rows: usize) -> Vec<Fate> {
-    let fate = |kind| match kind {
-        RowKind::Insert | RowKind::UpdateAfter => Fate::Put,
-        RowKind::Delete => Fate::Delete,
-        RowKind::UpdateBefore => Fate::Ignore,
+fn pick(rows: &RecordBatch, fates: &[Fate], chosen: Vec<u32>) -> Result<Round> {
+    let left = Fates::of(chosen.iter().map(|row| fates[*row as usize]).collect());
+    let rows = if chosen.len() == rows.num_rows() {
+        rows.clone()
+    } else {
+        take_record_batch(rows, &UInt32Array::from(chosen)).map_err(failed)?
     };
-    let mut fates = Vec::with_capacity(rows);
+    Ok(Round { rows, fates: left })
+}
+
+fn fates(batches: &[ChangeBatch], mode: SinkMode, keys: &Keys) -> Vec<Fate> {
+    let mut fates = Vec::with_capacity(keys.len());
     for batch in batches {
         match batch.kinds() {
-            RowKinds::Uniform(kind) => fates.resize(fates.len() + batch.num_rows(), fate(*kind)),
+            RowKinds::Uniform(kind) => fates.resize(fates.len() + batch.num_rows(), mode.fate(*kind)),
             RowKinds::PerRow(_) => {
-                fates.extend((0..batch.num_rows()).map(|row| fate(batch.kinds().get(row))))
+                let start = fates.len();
+                fates.extend((0..batch.num_rows()).map(|row| {
+                    let kind = batch.kinds().get(row);
+                    // The +U that follows a -U says all about their key, if they have the same.
+                    let stays = kind == RowKind::UpdateBefore && keys.same(start + row, start + row + 1);
+                    if stays { Fate::Ignore } else { mode.fate(kind) }
+                }));
             }
         }
     }
     fates
 }
 
+fn counts(fate: Fate) -> bool {
+    !matches!(fate, Fate::Ignore | Fate::Drop)
+}
+
 /// The key columns as comparable bytes, a row each.
-fn key_rows(rows: &RecordBatch, key: &[String]) -> Result<Rows> {
-    let columns: Vec<ArrayRef> = key
-        .iter()
-        .map(|name| {
-            rows.column_by_name(name).cloned().ok_or_else(|| {
-                Error::new(ErrorKind::SchemaMismatch, format!("the rows lack the key column `{name}`"))
-            })
-        })
-        .collect::<Result<_>>()?;
+struct Keys {
+    rows: Rows,
+    hasher: DefaultHashBuilder,
+}
+
+impl Keys {
+    fn of(rows: &RecordBatch, columns: &[String]) -> Result<Self> {
+        let columns: Vec<ArrayRef> =
+            columns.iter().map(|name| column(rows, name).cloned()).collect::<Result<_>>()?;
+        Ok(Self { rows: comparable(&columns)?, hasher: DefaultHashBuilder::default() })
+    }
+
+    fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    fn same(&self, left: usize, right: usize) -> bool {
+        right < self.rows.num_rows() && self.rows.row(left) == self.rows.row(right)
+    }
+
+    fn hash(&self, row: u32) -> u64 {
+        std::hash::BuildHasher::hash_one(&self.hasher, self.rows.row(row as usize).as_ref())
+    }
+
+    /// The number of each row's key, by the first row that has it; `u32::MAX` for rows that do not count.
+    fn numbered(&self, fates: &[Fate]) -> (Vec<u32>, usize) {
+        let mut known: HashTable<(u32, u32)> = HashTable::with_capacity(fates.len());
+        let mut numbers = Vec::with_capacity(fates.len());
+        for (row, fate) in (0u32..).zip(fates) {
+            if !counts(*fate) {
+                numbers.push(u32::MAX);
+                continue;
+            }
+            let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+            let same = |other: &(u32, u32)| self.same(other.0 as usize, row as usize);
+            let entry = known.entry(self.hash(row), same, |other| self.hash(other.0));
+            numbers.push(entry.or_insert((row, next)).get().1);
+        }
+        (numbers, known.len())
+    }
+}
+
+fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    rows.column_by_name(name).ok_or_else(|| {
+        Error::new(ErrorKind::SchemaMismatch, format!("the rows lack the key column `{name}`"))
+    })
+}
+
+fn comparable(columns: &[ArrayRef]) -> Result<Rows> {
     let unsupported = |e: ArrowError| {
         Error::new(ErrorKind::Unsupported, "a key column has a type that cannot be a key").with_source(e)
     };
     let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
     let converter = RowConverter::new(fields).map_err(unsupported)?;
-    converter.convert_columns(&columns).map_err(unsupported)
+    converter.convert_columns(columns).map_err(unsupported)
 }
 
 /// Index of the last row of each key that counts, ascending.
-fn last_of_each(keys: &Rows, fates: &[Fate]) -> Result<Vec<u32>> {
-    let count = u32::try_from(fates.len()).map_err(|_| {
-        Error::new(ErrorKind::Unsupported, "more than 4 billion rows in one flush; flush more often")
-    })?;
-    let hasher = hashbrown::DefaultHashBuilder::default();
-    let hash = |row: u32| std::hash::BuildHasher::hash_one(&hasher, keys.row(row as usize).as_ref());
+fn last_of_each(keys: &Keys, fates: &[Fate]) -> Vec<u32> {
     let mut seen: HashTable<u32> = HashTable::with_capacity(fates.len());
-    let mut last = Vec::new();
+    let mut last = Vec::with_capacity(fates.len());
+    let count = u32::try_from(fates.len()).unwrap_or(u32::MAX);
     // From the end: the first row met of a key is its last one.
     for row in (0..count).rev() {
-        if fates[row as usize] == Fate::Ignore {
+        if !counts(fates[row as usize]) {
             continue;
         }
-        let same = |other: &u32| keys.row(*other as usize) == keys.row(row as usize);
-        if let Entry::Vacant(vacant) = seen.entry(hash(row), same, |other| hash(*other)) {
+        let same = |other: &u32| keys.same(*other as usize, row as usize);
+        if let Entry::Vacant(vacant) = seen.entry(keys.hash(row), same, |other| keys.hash(*other)) {
             vacant.insert(row);
             last.push(row);
         }
     }
     last.reverse();
-    Ok(last)
+    last
+}
+
+/// The newest row of each key by its version, the later one where two are equal. A delete that asks for no version goes
+/// first, in a round of its own, where a row follows it that might be older than what it deletes.
+fn newest_of_each(
+    rows: &RecordBatch,
+    keys: &Keys,
+    fates: &[Fate],
+    version: &str,
+    forced_deletes: bool,
+) -> Result<Vec<Vec<u32>>> {
+    let version = column(rows, version)?;
+    let versions = comparable(&[ArrayRef::clone(version)])?;
+    let unversioned = unversioned(version)?;
+    let forced =
+        |row: u32| forced_deletes && fates[row as usize] == Fate::Delete && unversioned[row as usize];
+    let (numbers, count) = keys.numbered(fates);
+    let mut newest: Vec<Option<u32>> = vec![None; count];
+    let mut before: Vec<Option<u32>> = vec![None; count];
+    for (row, number) in (0u32..).zip(&numbers).filter(|(_, number)| **number != u32::MAX) {
+        let number = *number as usize;
+        match newest[number] {
+            _ if forced(row) => (before[number], newest[number]) = (None, Some(row)),
+            Some(known) if forced(known) => {
+                (before[number], newest[number]) = (Some(known), Some(row));
+            }
+            Some(known) if versions.row(row as usize) < versions.row(known as usize) => {}
+            _ => newest[number] = Some(row),
+        }
+    }
+    let ascending = |rows: Vec<Option<u32>>| {
+        let mut rows: Vec<u32> = rows.into_iter().flatten().collect();
+        rows.sort_unstable();
+        rows
+    };
+    Ok(vec![ascending(before), ascending(newest)])
+}
+
+/// True for rows whose version is null or 0.
+fn unversioned(version: &ArrayRef) -> Result<Vec<bool>> {
+    // A version below 0 is none that a table can hold.
+    let numbers = if version.data_type().is_integer() {
+        cast(version, &DataType::UInt64)
+    } else {
+        cast(version, &DataType::Int64).and_then(|numbers| cast(&numbers, &DataType::UInt64))
+    };
+    let numbers = numbers.map_err(failed)?;
+    let numbers = numbers.as_primitive::<UInt64Type>();
+    Ok((0..numbers.len()).map(|row| numbers.is_null(row) || numbers.value(row) == 0).collect())
+}
+
+/// The rows of each key that change columns which no later row changes, one round after the other: the table sees
+/// them in their order. A delete makes what came before it void.
+fn steps_of_each(
+    rows: &RecordBatch,
+    keys: &Keys,
+    fates: &[Fate],
+    named: Option<&str>,
+) -> Result<Vec<Vec<u32>>> {
+    let changed = named.map(|name| column(rows, name)).transpose()?;
+    let changed = changed.map(|changed| comparable(&[ArrayRef::clone(changed)])).transpose()?;
+    let same_columns = |left: u32, right: u32| {
+        let changed = changed.as_ref();
+        changed.is_none_or(|changed| changed.row(left as usize) == changed.row(right as usize))
+    };
+    let (numbers, count) = keys.numbered(fates);
+    let mut steps: Vec<Vec<u32>> = vec![Vec::new(); count];
+    for (row, number) in (0u32..).zip(&numbers).filter(|(_, number)| **number != u32::MAX) {
+        let steps = &mut steps[*number as usize];
+        match fates[row as usize] {
+            Fate::Delete => steps.clear(),
+            _ => steps.retain(|old| fates[*old as usize] == Fate::Delete || !same_columns(*old, row)),
+        }
+        steps.push(row);
+    }
+    let longest = steps.iter().map(Vec::len).max().unwrap_or(0);
+    Ok((0..longest)
+        .map(|step| {
+            let mut round: Vec<u32> = steps.iter().filter_map(|steps| steps.get(step).copied()).collect();
+            round.sort_unstable();
+            round
+        })
+        .collect())
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use connector_core::{
-        arrow::{array::AsArray, datatypes::UInt64Type},
-        testkit::{change_sequence, orders},
-    };
-
-    use super::*;
-
-    fn key() -> Vec<String> {
-        vec!["id".to_owned()]
-    }
-
-    fn ids(rows: &RecordBatch) -> Vec<u64> {
-        rows.column(0).as_primitive::<UInt64Type>().values().to_vec()
-    }
-
-    #[test]
-    fn the_last_row_of_a_key_wins_whatever_its_kind() {
-        use RowKind::{Delete, Insert, UpdateAfter, UpdateBefore};
-        let kinds = [Insert, Insert, UpdateBefore, UpdateAfter, Delete, Insert, Delete];
-        let batch =
-            ChangeBatch::try_new(orders([1, 2, 1, 1, 2, 3, 9]), RowKinds::from_kinds(&kinds)).unwrap();
-        let more = ChangeBatch::append(orders([9, 4]));
-        let left = compact(&[batch, more], &key()).unwrap().unwrap();
-        assert_eq!((ids(&left.upserts), ids(&left.deletes)), (vec![1, 3, 9, 4], vec![2]));
-        assert!(compact(&[], &key()).unwrap().is_none());
-    }
-
-    #[test]
-    fn a_missing_key_column_is_named() {
-        let error = compact(&[ChangeBatch::append(orders([1]))], &["no".to_owned()]).unwrap_err();
-        assert!(error.message().contains("`no`"), "{error}");
-    }
-
-    #[test]
-    fn any_cut_into_flushes_ends_in_the_state_of_a_plain_model() {
-        for seed in 0..200 {
-            let (batches, wanted) = change_sequence(seed, 12, 80, 7);
-            let mut state: BTreeMap<u64, RecordBatch> = BTreeMap::new();
-            let flush = usize::try_from(seed % 5 + 1).unwrap();
-            for flush in batches.chunks(flush) {
-                let left = compact(flush, &key()).unwrap().unwrap();
-                for (row, id) in ids(&left.deletes).into_iter().enumerate() {
-                    let _gone = (row, state.remove(&id));
-                }
-                for (row, id) in ids(&left.upserts).into_iter().enumerate() {
-                    state.insert(id, left.upserts.slice(row, 1));
-                }
-            }
-            let rows: Vec<RecordBatch> = state.into_values().collect();
-            assert_eq!(concat_batches(&wanted.schema(), &rows).unwrap(), wanted, "seed {seed}");
-        }
-    }
-}
+mod tests;

@@ -1,58 +1,121 @@
-//! Blocks on their way to one table: kept until the server has confirmed them, resent when it has not.
+//! One INSERT: its blocks are kept until the server has confirmed them, and sent again when it has not.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use connector_bytehouse_common::{
-    error::code_rule,
-    native::{BlockEncoder, ColumnDef, EncodeError, EncodeRules},
+    error::{code_rule, server_code},
+    native::{BlockEncoder, ColumnDef, EncodeError},
     sql::{quote_ident, quote_table},
     wire::{Client, InsertStream, Settings},
 };
 use connector_core::{
-    BadRecordPolicy, ChangeBatch, Error, ErrorKind, Result,
-    arrow::{
-        array::{BooleanArray, RecordBatch},
-        compute::filter_record_batch,
-    },
+    BadRecordPolicy, Error, ErrorKind, Result,
+    arrow::{array::RecordBatch, buffer::NullBuffer},
     sink::RejectedRows,
 };
 
-use super::{columns::Columns, target::Target};
+use super::{bad_rows, columns::Columns, target::Target};
 use crate::{client::Session, config::SinkConfig};
 
 /// Bytes of rows that are encoded at once, and that wait before an INSERT is opened for them.
 pub(super) const BLOCK_BYTES: usize = 4 << 20;
 
-/// Rows that are sent together.
+/// The code of an INSERT whose label the server has seen.
+const LABEL_EXISTS: i32 = 5035;
+
+/// What all INSERTs of rows of one shape into one table share.
 #[derive(Debug)]
-struct Block {
-    rows: RecordBatch,
-    /// Rows that only say which keys to delete: columns beside the key may be missing.
-    deletes: bool,
+pub(super) struct Route {
+    pub(super) target: Target,
+    pub(super) columns: Columns,
+    statement: String,
+    /// The encoder for the columns that the server described last.
+    encoder: Mutex<Option<Arc<Encoder>>>,
+    settings: Mutex<Option<Settings>>,
 }
 
-/// What is under way to one table.
 #[derive(Debug)]
-pub(super) struct TableInsert {
-    pub(super) target: Target,
-    columns: Columns,
-    statement: String,
+struct Encoder {
+    header: Vec<ColumnDef>,
+    blocks: BlockEncoder,
+}
+
+impl Route {
+    pub(super) fn new(target: Target, columns: Columns) -> Self {
+        let names: Vec<String> =
+            columns.sent.fields().iter().map(|field| quote_ident(field.name())).collect();
+        let statement = format!("INSERT INTO {} ({}) VALUES", quote_table(&target.table), names.join(", "));
+        Self { target, columns, statement, encoder: Mutex::new(None), settings: Mutex::new(None) }
+    }
+
+    /// The encoder for the columns that the server describes.
+    fn encoder(&self, header: &[ColumnDef], config: &SinkConfig) -> Result<Arc<Encoder>> {
+        let mut known = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(encoder) = known.as_ref().filter(|encoder| encoder.header == header) {
+            return Ok(Arc::clone(encoder));
+        }
+        let columns = &self.columns;
+        let blocks = BlockEncoder::new(&columns.sent, header, &config.rules)?
+            .with_optional(|column| columns.is_optional(&column.name));
+        Ok(Arc::clone(known.insert(Arc::new(Encoder { header: header.to_vec(), blocks }))))
+    }
+
+    /// The user's settings, and ours where the server knows them and the user says nothing else.
+    async fn settings(&self, session: &mut Session, config: &SinkConfig) -> Result<Settings> {
+        if let Some(settings) = self.settings.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            return Ok(settings.clone());
+        }
+        let mut settings = Settings::new();
+        // An asynchronous insert answers before the rows are stored, and is not deduplicated by default.
+        if !config.cnch_engine && session.knows_setting("async_insert", config).await? {
+            settings.set("async_insert", 0);
+        }
+        if let Some(partial) = config.partial_update.filter(|_| config.cnch_engine) {
+            settings.set("enable_unique_partial_update", u8::from(partial));
+        }
+        settings.extend(&config.insert_settings);
+        for ours in ["max_partitions_per_insert_block"] {
+            if config.insert_settings.get(ours).is_some() && !session.knows_setting(ours, config).await? {
+                settings.remove(ours);
+            }
+        }
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
+        Ok(settings)
+    }
+}
+
+/// Rows that are sent together.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    pub(super) rows: RecordBatch,
+    /// Null for rows that count with their key only.
+    pub(super) whole: Option<NullBuffer>,
+}
+
+impl Block {
+    pub(super) fn slice(&self, start: usize, length: usize) -> Self {
+        Self {
+            rows: self.rows.slice(start, length),
+            whole: self.whole.as_ref().map(|whole| whole.slice(start, length)),
+        }
+    }
+}
+
+/// The rows of one INSERT.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) route: Arc<Route>,
     blocks: Vec<Block>,
     /// Blocks of the open INSERT that were sent.
     sent: usize,
     unsent_bytes: usize,
-    /// The same for every try of one INSERT, so that a server with a window recognises the second one.
+    /// The same for every try, so that a server with a window recognises the second one.
     token: Option<String>,
-    encoders: Option<Encoders>,
+    /// The token is the caller's: the same rows may come under it after a restart.
+    lasting: bool,
+    label: Option<String>,
     open: Option<InsertStream<Client>>,
     rejected: Vec<RejectedRows>,
-    settings: Option<Settings>,
-}
-
-/// Encoders for the columns that the server described.
-#[derive(Debug)]
-struct Encoders {
-    header: Vec<ColumnDef>,
-    rows: BlockEncoder,
-    deletes: BlockEncoder,
 }
 
 /// What a confirmed INSERT came to.
@@ -62,55 +125,62 @@ pub(super) struct Confirmed {
     pub(super) bytes: u64,
 }
 
-impl TableInsert {
-    pub(super) fn new(target: Target, columns: Columns) -> Self {
-        let names: Vec<String> =
-            columns.sent.fields().iter().map(|field| quote_ident(field.name())).collect();
-        let statement = format!("INSERT INTO {} ({}) VALUES", quote_table(&target.table), names.join(", "));
+impl Parcel {
+    pub(super) fn new(route: Arc<Route>) -> Self {
         Self {
-            target,
-            columns,
-            statement,
+            route,
             blocks: Vec::new(),
             sent: 0,
             unsent_bytes: 0,
             token: None,
-            encoders: None,
+            lasting: false,
+            label: None,
             open: None,
             rejected: Vec::new(),
-            settings: None,
         }
     }
 
-    pub(super) fn columns(&self) -> &Columns {
-        &self.columns
+    /// A parcel of these blocks that is sent instead of another one, of which it is the part number `part`.
+    pub(super) fn part(&self, blocks: Vec<Block>, part: usize) -> Self {
+        let named = |name: &Option<String>| name.as_ref().map(|name| format!("{name}-{part}"));
+        Self {
+            blocks,
+            token: named(&self.token),
+            label: named(&self.label),
+            ..Self::new(Arc::clone(&self.route))
+        }
     }
 
     /// Adds rows in blocks of a few megabytes.
-    pub(super) fn push_sliced(&mut self, rows: &RecordBatch) {
-        let bytes = rows.get_array_memory_size();
+    pub(super) fn push_sliced(&mut self, block: Block) {
+        let rows = block.rows.num_rows();
+        let bytes = block.rows.get_array_memory_size();
         let blocks = bytes.div_ceil(BLOCK_BYTES * 2).max(1);
-        let size = rows.num_rows().div_ceil(blocks).max(1);
-        for start in (0..rows.num_rows()).step_by(size) {
-            let slice = rows.slice(start, size.min(rows.num_rows() - start));
-            self.push(slice, bytes / blocks, false);
+        let size = rows.div_ceil(blocks).max(1);
+        for start in (0..rows).step_by(size) {
+            self.push(block.slice(start, size.min(rows - start)), bytes / blocks);
         }
     }
 
     /// Adds rows as one block.
-    pub(super) fn push(&mut self, rows: RecordBatch, bytes: usize, deletes: bool) {
-        if rows.num_rows() > 0 {
+    pub(super) fn push(&mut self, block: Block, bytes: usize) {
+        if block.rows.num_rows() > 0 {
             self.unsent_bytes += bytes;
-            self.blocks.push(Block { rows, deletes });
+            self.blocks.push(block);
         }
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.open.is_some()
+    pub(super) fn blocks(&self) -> &[Block] {
+        &self.blocks
     }
 
-    pub(super) fn has_blocks(&self) -> bool {
-        !self.blocks.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// The rows may come again under the same token after a restart, so they must stay together.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.lasting
     }
 
     /// True when enough waits to be worth opening an INSERT, or one is open.
@@ -122,17 +192,29 @@ impl TableInsert {
         std::mem::take(&mut self.rejected)
     }
 
+    pub(super) fn num_rows(&self) -> usize {
+        self.blocks.iter().map(|block| block.rows.num_rows()).sum()
+    }
+
     /// Names this INSERT for every try of it. A token of the caller's stays the same after a restart too.
-    pub(super) fn name(&mut self, token: Option<&str>) {
+    pub(super) fn name(&mut self, token: Option<&str>, config: &SinkConfig) {
         if let Some(token) = token {
             self.token = Some(token.to_owned());
-        } else if self.token.is_none() && self.target.deduplicates {
+            self.lasting = true;
+        } else if self.token.is_none() && self.route.target.deduplicates {
             self.token = Some(uuid::Uuid::new_v4().simple().to_string());
+        }
+        if config.insertion_label && config.cnch_engine && self.label.is_none() {
+            let label = token.map_or_else(|| uuid::Uuid::new_v4().to_string(), label_of);
+            self.label = Some(label);
         }
     }
 
     /// Sends what waits and, with `finish`, waits for the server's confirmation. After an error the next
-    /// call starts over with the first block that is not confirmed.
+    /// call starts over with the first block.
+    ///
+    /// # Errors
+    /// Those of the connection, the server and the encoder, with the table and the number of rows.
     pub(super) async fn attempt(
         &mut self,
         session: &mut Session,
@@ -148,11 +230,20 @@ impl TableInsert {
         // Dropping the stream breaks the INSERT off in the middle of a block: its rows are not stored.
         self.open = None;
         self.sent = 0;
-        if finish && code_rule(&error).is_some_and(|rule| rule.success_on_insert) {
-            tracing::info!(table = %self.target.table, %error, "the server has these rows from an earlier try");
+        if finish && self.is_known(&error) {
+            tracing::info!(table = %self.route.target.table, %error, "the server has these rows from an earlier try");
             return Ok(Some(self.confirm(0)));
         }
-        Err(error.with_context("table", &self.target.table).with_context("rows", self.num_rows()))
+        if error.kind() == ErrorKind::Timeout && server_code(&error).is_none() {
+            session.kill(error.context_value("query_id")).await;
+        }
+        Err(error.with_context("table", &self.route.target.table).with_context("rows", self.num_rows()))
+    }
+
+    /// The server says that it has the rows. A label says so only when it is of our making.
+    fn is_known(&self, error: &Error) -> bool {
+        code_rule(error)
+            .is_some_and(|rule| rule.success_on_insert && (rule.code != LABEL_EXISTS || self.label.is_some()))
     }
 
     async fn try_once(
@@ -165,12 +256,23 @@ impl TableInsert {
         if self.blocks.is_empty() {
             return Ok(finish.then(Confirmed::default));
         }
-        if self.open.is_none() {
+        let mut fresh = self.open.is_none();
+        if fresh {
             self.begin(session, config).await?;
         }
+        let mut stream = self.open.take().ok_or_else(no_insert)?;
+        let mut encoder = self.route.encoder(stream.columns(), config)?;
         while self.sent < self.blocks.len() {
-            self.encode(config, buffer)?;
-            let Some(stream) = &mut self.open else { return Err(no_insert()) };
+            if !self.encode(&encoder.blocks, config, buffer, fresh)? {
+                // The table may have changed since the INSERT was opened: an enum may have a new name.
+                fresh = true;
+                self.sent = 0;
+                drop(stream);
+                self.begin(session, config).await?;
+                stream = self.open.take().ok_or_else(no_insert)?;
+                encoder = self.route.encoder(stream.columns(), config)?;
+                continue;
+            }
             if !buffer.is_empty() {
                 stream.send(buffer).await?;
             }
@@ -178,77 +280,67 @@ impl TableInsert {
         }
         self.unsent_bytes = 0;
         if !finish {
+            self.open = Some(stream);
             return Ok(None);
         }
-        let stream = self.open.take().ok_or_else(no_insert)?;
         let (summary, client) = stream.finish_into().await?;
         session.put_back(client);
         Ok(Some(self.confirm(summary.bytes_on_wire)))
     }
 
     async fn begin(&mut self, session: &mut Session, config: &SinkConfig) -> Result<()> {
-        let mut settings = match &self.settings {
-            Some(settings) => settings.clone(),
-            None => {
-                let settings = self.base_settings(session, config).await?;
-                self.settings.insert(settings).clone()
-            }
-        };
+        let mut settings = self.route.settings(session, config).await?;
         if let Some(token) = &self.token {
             settings.set("insert_deduplication_token", token);
         }
-        let stream = session.take().await?.into_insert(&self.statement, &settings, None).await?;
-        if self.encoders.as_ref().is_none_or(|encoders| encoders.header != stream.columns()) {
-            self.encoders = Some(Encoders::new(&self.columns, stream.columns(), config)?);
+        if let Some(label) = &self.label {
+            settings.set("insertion_label", label);
         }
-        self.open = Some(stream);
+        self.open = Some(session.take().await?.into_insert(&self.route.statement, &settings, None).await?);
         Ok(())
     }
 
-    /// The user's settings, and ours where the server knows them and the user says nothing else.
-    async fn base_settings(&self, session: &mut Session, config: &SinkConfig) -> Result<Settings> {
-        let mut settings = Settings::new();
-        // An asynchronous insert answers before the rows are stored, and is not deduplicated by default.
-        if !config.cnch_engine && session.knows_setting("async_insert", config).await? {
-            settings.set("async_insert", 0);
-        }
-        settings.extend(&config.insert_settings);
-        for ours in ["max_partitions_per_insert_block"] {
-            if config.insert_settings.get(ours).is_some() && !session.knows_setting(ours, config).await? {
-                settings.remove(ours);
-            }
-        }
-        Ok(settings)
-    }
-
-    /// Encodes the next block; rows that the table cannot hold are taken out where the policy allows it.
-    fn encode(&mut self, config: &SinkConfig, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Encodes the next block; rows that the table cannot hold are taken out where the policy allows it. False when
+    /// there are some and what is known of the table is not `fresh`.
+    fn encode(
+        &mut self,
+        encoder: &BlockEncoder,
+        config: &SinkConfig,
+        buffer: &mut Vec<u8>,
+        fresh: bool,
+    ) -> Result<bool> {
         buffer.clear();
-        let Some(encoders) = &self.encoders else { return Err(no_insert()) };
         let block = &mut self.blocks[self.sent];
-        let encoder = if block.deletes { &encoders.deletes } else { &encoders.rows };
-        let error = match encoder.encode(&block.rows, buffer) {
-            Ok(()) => return Ok(()),
+        let error = match encoder.encode_rows(&block.rows, block.whole.as_ref(), buffer) {
+            Ok(()) => return Ok(true),
             Err(error) => error,
         };
-        if config.bad_records == BadRecordPolicy::Fail || !matches!(error, EncodeError::BadCell(_)) {
+        if !matches!(error, EncodeError::BadCell(_)) {
             return Err(error.into());
         }
-        let (good, rejected) = reject(encoder, &block.rows, &self.target, config.bad_records)?;
+        if !fresh {
+            return Ok(false);
+        }
+        if config.invalid_as_null {
+            bad_rows::null_cells(encoder, block)?;
+            match encoder.encode_rows(&block.rows, block.whole.as_ref(), buffer) {
+                Ok(()) => return Ok(true),
+                Err(error) if config.bad_records == BadRecordPolicy::Fail => return Err(error.into()),
+                Err(_) => {}
+            }
+        } else if config.bad_records == BadRecordPolicy::Fail {
+            return Err(error.into());
+        }
+        let rejected = bad_rows::reject(encoder, block, &self.route, config.bad_records)?;
         tracing::warn!(
-            table = %self.target.table, rows = rejected.reasons.len(), first = rejected.reasons.first(),
+            table = %self.route.target.table, rows = rejected.reasons.len(), first = rejected.reasons.first(),
             "rows that the table cannot hold are left out"
         );
         self.rejected.push(rejected);
-        block.rows = good;
-        if block.rows.num_rows() == 0 {
-            return Ok(());
+        if block.rows.num_rows() > 0 {
+            encoder.encode_rows(&block.rows, block.whole.as_ref(), buffer)?;
         }
-        encoder.encode(&block.rows, buffer).map_err(Error::from)
-    }
-
-    fn num_rows(&self) -> usize {
-        self.blocks.iter().map(|block| block.rows.num_rows()).sum()
+        Ok(true)
     }
 
     fn confirm(&mut self, bytes: u64) -> Confirmed {
@@ -256,60 +348,18 @@ impl TableInsert {
         self.blocks.clear();
         self.sent = 0;
         self.unsent_bytes = 0;
-        self.token = None;
         confirmed
     }
 }
 
+/// A token in the letters that labels may have.
+fn label_of(token: &str) -> String {
+    token
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("-{:x}-", u32::from(c)) })
+        .collect()
+}
+
 fn no_insert() -> Error {
     Error::new(ErrorKind::Unexpected, "there is no open INSERT")
-}
-
-impl Encoders {
-    fn new(columns: &Columns, header: &[ColumnDef], config: &SinkConfig) -> Result<Self> {
-        let deletes = EncodeRules { null_as_default: true, ..config.rules.clone() };
-        Ok(Self {
-            header: header.to_vec(),
-            rows: BlockEncoder::new(&columns.sent, header, &config.rules)?,
-            deletes: BlockEncoder::new(&columns.sent, header, &deletes)?,
-        })
-    }
-}
-
-/// Parts the rows that the table can hold from those that it cannot.
-fn reject(
-    encoder: &BlockEncoder,
-    rows: &RecordBatch,
-    target: &Target,
-    policy: BadRecordPolicy,
-) -> Result<(RecordBatch, RejectedRows)> {
-    let cells = encoder.check(rows);
-    let mut keep = vec![true; rows.num_rows()];
-    let mut reasons = Vec::with_capacity(cells.len());
-    for cell in &cells {
-        if std::mem::replace(&mut keep[cell.row], false) {
-            reasons.push(cell.to_string());
-        }
-    }
-    let keep = BooleanArray::from(keep);
-    let refused = connector_core::arrow::compute::not(&keep).map_err(cannot_filter)?;
-    let bad = filter_record_batch(rows, &refused).map_err(cannot_filter)?;
-    let good = filter_record_batch(rows, &keep).map_err(cannot_filter)?;
-    let dead_letter = policy == BadRecordPolicy::DeadLetter;
-    Ok((good, RejectedRows { table: target.table.clone(), rows: bad, reasons, dead_letter }))
-}
-
-fn cannot_filter(error: connector_core::arrow::error::ArrowError) -> Error {
-    Error::new(ErrorKind::Unexpected, "cannot part good rows from bad ones").with_source(error)
-}
-
-/// All rows of the batches as one.
-pub(super) fn concat(batches: &[ChangeBatch]) -> Result<Option<RecordBatch>> {
-    let Some(first) = batches.first() else { return Ok(None) };
-    connector_core::arrow::compute::concat_batches(
-        &first.rows().schema(),
-        batches.iter().map(ChangeBatch::rows),
-    )
-    .map(Some)
-    .map_err(|e| Error::new(ErrorKind::Unexpected, "cannot join batches").with_source(e))
 }

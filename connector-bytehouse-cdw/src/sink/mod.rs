@@ -1,32 +1,33 @@
 //! [`BytehouseCdwSink`]: what to write to, and with which guarantees.
 
+mod bad_rows;
 mod columns;
 mod compact;
+mod delivery;
 mod insert;
+mod layout;
+mod pressure;
+mod split;
 mod target;
 mod writer;
 
 use std::{fmt, sync::Arc};
 
 use connector_core::{
-    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Sink,
-    SinkCapabilities, WriterContext, async_trait,
+    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, SchemaChangeKind, Sink, SinkCapabilities,
+    WriterContext, async_trait,
 };
 
 pub(crate) use self::target::Target;
 pub use self::writer::BytehouseCdwWriter;
-use crate::{
-    client::Session,
-    config::{SinkConfig, SinkMode},
-    options::BytehouseCdwSinkBuilder,
-};
+use crate::{client::Session, config::SinkConfig, options::BytehouseCdwSinkBuilder};
 
 /// Writes rows to ByteHouse CDW, or to an open-source ClickHouse with `cnch_engine=false`.
 ///
 /// # Delivery
 /// - At least once in every mode: a flush is durable when the server has confirmed it, and a failed one is
 ///   resent unchanged.
-/// - Exactly once in mode `upsert` (repeating a row changes nothing), and in mode `insert` into a table with
+/// - Exactly once in the modes with keys (repeating a row changes nothing), and in mode `insert` into a table with
 ///   a deduplication window (`non_replicated_deduplication_window`, or a replicated engine), one block a flush.
 ///   Elsewhere [`Sink::check`] refuses it with the reason.
 #[derive(Clone)]
@@ -55,10 +56,22 @@ impl BytehouseCdwSink {
         Self { config: Arc::new(config) }
     }
 
+    #[cfg(test)]
+    pub(crate) fn config(&self) -> &SinkConfig {
+        &self.config
+    }
+
     /// Looks at the one table that the options name.
     async fn check_table(&self, session: &mut Session, delivery: DeliveryGuarantee) -> Result<()> {
-        let exactly_once_insert =
-            delivery == DeliveryGuarantee::ExactlyOnce && self.config.mode == SinkMode::Insert;
+        let exactly_once_insert = delivery == DeliveryGuarantee::ExactlyOnce && !self.config.mode.is_keyed();
+        let off = matches!(self.config.insert_settings.get("insert_deduplicate"), Some("0" | "false"));
+        if exactly_once_insert && off {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "exactly-once in mode insert needs the server's deduplication, which the setting \
+                 insert_deduplicate=0 switches off; leave it out, or use mode upsert",
+            ));
+        }
         let Some(table) = &self.config.table else {
             if exactly_once_insert {
                 return Err(Error::new(
@@ -90,11 +103,16 @@ impl Sink for BytehouseCdwSink {
     }
 
     fn capabilities(&self) -> SinkCapabilities {
-        let (row_kinds, exactly_once) = match self.config.mode {
-            SinkMode::Insert => ([RowKind::Insert].into(), ExactlyOnce::DeduplicatedFlush),
-            SinkMode::Upsert => (RowKind::ALL.into(), ExactlyOnce::IdempotentUpsert),
-        };
-        SinkCapabilities { row_kinds, schema_changes: [SchemaChangeKind::CreateTable].into(), exactly_once }
+        let mode = self.config.mode;
+        SinkCapabilities {
+            row_kinds: mode.kinds(),
+            schema_changes: [SchemaChangeKind::CreateTable].into(),
+            exactly_once: if mode.is_keyed() {
+                ExactlyOnce::IdempotentUpsert
+            } else {
+                ExactlyOnce::DeduplicatedFlush
+            },
+        }
     }
 
     async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The table that rows go to: its columns, key and engine, as the server describes them.
 
+use std::collections::BTreeSet;
+
 use connector_bytehouse_common::{
     catalog::DescribedColumn,
     definition::{KeyPart, TableDefinition},
@@ -9,6 +11,7 @@ use connector_core::{
     arrow::datatypes::{DataType, Schema},
 };
 
+use super::layout::Layout;
 use crate::config::{SinkConfig, SinkMode};
 
 /// Hidden column by which a ByteHouse unique table deletes: non-zero deletes the row's key.
@@ -37,6 +40,8 @@ pub(crate) struct Target {
     /// Columns that decide which rows are the same, in upsert mode.
     pub(crate) key: Vec<String>,
     pub(crate) upsert: Option<Upsert>,
+    /// Partitions, versions and partial updates.
+    pub(crate) layout: Layout,
     /// The engine remembers the tokens of past inserts.
     pub(crate) deduplicates: bool,
 }
@@ -48,15 +53,40 @@ impl Target {
         definition: &TableDefinition,
         config: &SinkConfig,
     ) -> Result<Self> {
+        let layout = Layout::new(&columns, definition, config);
         let columns: Vec<DescribedColumn> =
             columns.into_iter().filter(DescribedColumn::is_writable).collect();
-        let mut target =
-            Self { deduplicates: deduplicates(definition), table, columns, key: Vec::new(), upsert: None };
-        if config.mode == SinkMode::Upsert {
+        let mut target = Self {
+            deduplicates: deduplicates(definition),
+            table,
+            columns,
+            key: Vec::new(),
+            upsert: None,
+            layout,
+        };
+        target.check_partial(definition, config).map_err(|e| target.located(e))?;
+        if config.mode.is_keyed() {
             target.key = target.find_key(definition, config).map_err(|e| target.located(e))?;
             target.upsert = Some(target.find_upsert(definition, config).map_err(|e| target.located(e))?);
         }
         Ok(target)
+    }
+
+    /// Asked for, partial updates have to be there.
+    fn check_partial(&self, definition: &TableDefinition, config: &SinkConfig) -> Result<()> {
+        if config.partial_update != Some(true) || (self.layout.partial_update && config.mode.is_keyed()) {
+            return Ok(());
+        }
+        let reason = if !config.mode.is_keyed() {
+            "partial updates need a mode with keys, such as upsert"
+        } else if !config.cnch_engine {
+            "an open-source ClickHouse has no partial updates; bring every column"
+        } else if definition.settings.get("partition_level_unique_keys").is_some_and(|value| value == "0") {
+            "a table whose key is unique over all partitions cannot have partial updates; bring every column"
+        } else {
+            "the table does not allow partial updates; create it with SETTINGS enable_unique_partial_update = 1, or bring every column"
+        };
+        Err(Error::new(ErrorKind::Unsupported, reason))
     }
 
     fn located(&self, error: Error) -> Error {
@@ -72,16 +102,36 @@ impl Target {
             config.unique_keys.iter().cloned().map(KeyPart::Column).collect()
         };
         if key.is_empty() {
+            let needed = if config.cnch_engine { "a UNIQUE KEY" } else { "ORDER BY columns" };
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
-                if config.cnch_engine {
-                    "mode upsert needs a table with a UNIQUE KEY, and this one has none; create it with one, or use mode insert"
-                } else {
-                    "mode upsert needs a table with ORDER BY columns, and this one has none; create it with them, or use mode insert"
-                },
+                format!(
+                    "mode {} needs a table with {needed}, and this one has none; create it with such a key, or use mode insert",
+                    config.mode.name()
+                ),
             ));
         }
-        key.iter().map(|part| self.key_column(part, config)).collect()
+        let key: Vec<String> = key.iter().map(|part| self.key_column(part, config)).collect::<Result<_>>()?;
+        self.expect_own_key(&key, own)?;
+        Ok(key)
+    }
+
+    /// The server goes by its own key whatever the options say: by another one, rows would get lost.
+    fn expect_own_key(&self, key: &[String], own: &[KeyPart]) -> Result<()> {
+        let Some(own) = own.iter().map(KeyPart::column).collect::<Option<BTreeSet<&str>>>() else {
+            return Ok(());
+        };
+        if own.is_empty() || own == key.iter().map(String::as_str).collect() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!(
+                "`unique_keys` is {}, but the table's key is {}; name these columns, or leave the option out",
+                key.join(", "),
+                own.into_iter().collect::<Vec<_>>().join(", ")
+            ),
+        ))
     }
 
     fn key_column(&self, part: &KeyPart, config: &SinkConfig) -> Result<String> {
@@ -100,7 +150,10 @@ impl Target {
             if definition.unique_key.is_empty() {
                 return Err(Error::new(
                     ErrorKind::SchemaMismatch,
-                    "mode upsert needs a table with a UNIQUE KEY: without one the server keeps every version of a row",
+                    format!(
+                        "mode {} needs a table with a UNIQUE KEY: without one the server keeps every version of a row",
+                        config.mode.name()
+                    ),
                 ));
             }
             return Ok(Upsert::UniqueKey);
@@ -109,7 +162,8 @@ impl Target {
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
                 format!(
-                    "mode upsert with cnch_engine=false needs a ReplacingMergeTree(version, is_deleted) table, this one is a {}",
+                    "mode {} with cnch_engine=false needs a ReplacingMergeTree(version, is_deleted) table, this one is a {}",
+                    config.mode.name(),
                     definition.engine
                 ),
             ));
@@ -118,10 +172,20 @@ impl Target {
         let version = definition.version().and_then(column).ok_or_else(|| {
             Error::new(
                 ErrorKind::SchemaMismatch,
-                "mode upsert needs a version column: ENGINE = ReplacingMergeTree(version, is_deleted)",
+                format!(
+                    "mode {} needs a version column: ENGINE = ReplacingMergeTree(version, is_deleted)",
+                    config.mode.name()
+                ),
             )
         })?;
-        Ok(Upsert::Replacing { version, is_deleted: definition.is_deleted().and_then(column) })
+        let is_deleted = definition.is_deleted().and_then(column);
+        if is_deleted.is_none() && config.mode == SinkMode::DeleteOnly {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                "mode delete-only needs a column for deletes: ENGINE = ReplacingMergeTree(version, is_deleted)",
+            ));
+        }
+        Ok(Upsert::Replacing { version, is_deleted })
     }
 
     /// The column of this name.

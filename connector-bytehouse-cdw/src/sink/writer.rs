@@ -1,34 +1,37 @@
-//! [`BytehouseCdwWriter`]: buffers, flushes and resends.
+//! [`BytehouseCdwWriter`]: buffers rows, and has them sent.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use connector_bytehouse_common::sql::{quote_ident, quote_table};
 use connector_core::{
-    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, RetryState, RowKind,
-    SchemaChange, SinkWriter, TableId, WriterContext,
+    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, SchemaChange, SinkWriter,
+    TableId, WriterContext,
     arrow::{
-        array::AsArray,
-        compute::cast,
+        array::{AsArray, RecordBatch},
+        compute::{cast, concat_batches},
         datatypes::{DataType, SchemaRef, UInt64Type},
     },
     async_trait,
-    batch::BatchMeter,
+    batch::BatchPolicy,
 };
 
 use super::{
     columns::{Columns, Versions},
     compact::compact,
-    insert::{Confirmed, TableInsert, concat},
+    delivery::{Job, Lane, Lanes, wait},
+    insert::{Block, Parcel, Route},
+    pressure::{Fill, Pressure},
+    split::Split,
     target::{Target, Upsert},
 };
 use crate::{
     client::Session,
-    config::{SinkConfig, SinkMode},
-    metrics::{RETRIES, ROWS_DROPPED},
+    config::{Fate, SinkConfig},
+    metrics::ROWS_DROPPED,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,41 +44,49 @@ enum State {
 /// One table's buffer.
 #[derive(Debug)]
 struct Buffer {
-    insert: TableInsert,
-    /// Rows that wait for their flush: in upsert mode and under exactly-once.
+    route: Arc<Route>,
+    /// The INSERT that takes rows while they come in, in mode insert.
+    parcel: Parcel,
+    /// The connection of that INSERT while it is open.
+    lane: Option<Lane>,
+    /// Rows that wait for their flush: in keyed modes and under exactly-once.
     rows: Vec<ChangeBatch>,
     versions: Versions,
 }
 
-/// Writes rows over one connection.
+/// Writes rows over a few connections.
 ///
-/// In mode insert, rows are sent while they come in, as blocks of one INSERT that the flush ends; in mode
-/// upsert and under exactly-once they wait for the flush. Either way every row is kept in memory until the
-/// server has confirmed it, within `sink.buffer-flush.max-rows` and the byte bound: a failed INSERT is sent
-/// again as it was.
+/// In mode insert, rows are sent while they come in, as blocks of one INSERT that the flush ends; several INSERTs
+/// may wait for their confirmation. In keyed modes and under exactly-once they wait for the flush, and INSERTs into
+/// one table go one after the other. Either way every row is kept in memory until the server has confirmed it, within
+/// `sink.buffer-flush.max-bytes`: a failed INSERT is sent again as it was.
 #[derive(Debug)]
 pub struct BytehouseCdwWriter {
     config: Arc<SinkConfig>,
     session: Session,
     buffers: BTreeMap<TableId, Buffer>,
-    meter: BatchMeter,
+    lanes: Lanes,
+    fill: Fill,
+    pressure: Arc<Pressure>,
     /// Rows wait for the token that the flush brings.
     holds: bool,
-    done: Flushed,
-    encoded: Vec<u8>,
     state: State,
     warned_kinds: bool,
 }
 
 impl BytehouseCdwWriter {
     pub(super) fn new(config: Arc<SinkConfig>, context: WriterContext) -> Self {
+        // What waits and each INSERT under way get their share of the memory.
+        let shares = config.max_in_flight.saturating_add(1);
+        let policy = BatchPolicy { max_bytes: (config.flush.max_bytes / shares).max(1), ..config.flush };
+        let pressure = Arc::new(Pressure::new(policy));
         Self {
             session: Session::new(&config),
             buffers: BTreeMap::new(),
-            meter: BatchMeter::new(config.flush),
-            holds: context.delivery == DeliveryGuarantee::ExactlyOnce && config.mode == SinkMode::Insert,
-            done: Flushed::default(),
-            encoded: Vec::new(),
+            lanes: Lanes::new(Arc::clone(&config), Arc::clone(&pressure)),
+            fill: Fill::default(),
+            pressure,
+            holds: context.delivery == DeliveryGuarantee::ExactlyOnce && !config.mode.is_keyed(),
             state: State::Open,
             warned_kinds: false,
             config,
@@ -93,10 +104,13 @@ impl BytehouseCdwWriter {
         }
     }
 
-    /// Marks the writer as unusable when `outcome` is an error.
-    fn settle<T>(&mut self, outcome: Result<T>, operation: &'static str) -> Result<T> {
+    /// Marks the writer as unusable when `outcome` is an error. What is under way then is broken off, so that it does
+    /// not come behind what the next writer sends.
+    async fn settle<T>(&mut self, outcome: Result<T>, operation: &'static str) -> Result<T> {
         if outcome.is_err() {
             self.state = State::Poisoned;
+            self.buffers.clear();
+            self.lanes.close().await;
         }
         outcome.map_err(|e| e.with_operation(operation))
     }
@@ -118,30 +132,36 @@ impl BytehouseCdwWriter {
 
     async fn describe_once(&mut self, table: &TableId, schema: &SchemaRef) -> Result<Buffer> {
         let target = self.session.target(table, &self.config).await?;
-        let columns = Columns::new(&target, schema, self.config.case_insensitive)?;
+        let columns = Columns::new(&target, schema, &self.config)?;
         let mut versions = Versions::default();
         if columns.fills_version() {
             versions.beyond(self.highest_version(&target).await?);
         }
-        Ok(Buffer { insert: TableInsert::new(target, columns), rows: Vec::new(), versions })
+        Ok(Buffer::new(Route::new(target, columns), versions))
     }
 
-    /// The table's buffer, ready for rows of `schema`. Rows of another shape are flushed first.
+    /// The table's buffer, ready for rows of `schema`. Rows of another shape are sent first.
     async fn prepare(&mut self, table: &TableId, schema: &SchemaRef) -> Result<()> {
-        if self.buffers.get(table).is_some_and(|buffer| buffer.insert.columns().source == *schema) {
+        let Some(known) = self.buffers.get(table) else {
+            let buffer = self.describe(table, schema).await?;
+            self.buffers.insert(table.clone(), buffer);
+            return Ok(());
+        };
+        if known.route.columns.source == *schema {
             return Ok(());
         }
-        if self.buffers.contains_key(table) {
-            if self.holds && !self.buffers[table].rows.is_empty() {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "rows of two shapes for one table in one exactly-once flush; give each shape a table of its own",
-                )
-                .with_context("table", table));
-            }
-            self.flush_table(table, None).await?;
+        if self.holds && !known.rows.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "rows of two shapes for one table in one exactly-once flush; give each shape a table of its own",
+            )
+            .with_context("table", table));
         }
-        let buffer = self.describe(table, schema).await?;
+        let versions = known.versions.clone();
+        self.dispatch(table, None).await?;
+        let mut buffer = self.describe(table, schema).await?;
+        // Rows under way have versions that the table does not show yet.
+        buffer.versions.beyond(versions.last());
         self.buffers.insert(table.clone(), buffer);
         Ok(())
     }
@@ -167,21 +187,21 @@ impl BytehouseCdwWriter {
 
     async fn take(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
         let table = self.target_of(table);
-        let rows = if self.config.mode == SinkMode::Insert { self.only_inserts(&table, rows)? } else { rows };
+        let rows = self.only_taken(&table, rows)?;
         if rows.num_rows() == 0 {
             return Ok(());
         }
         self.prepare(&table, rows.rows().schema_ref()).await?;
-        self.meter.add(rows.num_rows(), rows.memory_size(), Instant::now());
-        if self.holds || self.config.mode == SinkMode::Upsert {
+        self.fill.add(rows.num_rows(), rows.memory_size());
+        if self.holds || self.config.mode.is_keyed() {
             if let Some(buffer) = self.buffers.get_mut(&table) {
                 buffer.rows.push(rows);
             }
         } else {
             self.stream(&table, &rows).await?;
         }
-        if self.meter.is_full() && !self.holds {
-            self.flush_all(None).await?;
+        if !self.holds && self.fill.is_full(&self.pressure) {
+            self.dispatch_all(None).await?;
         }
         Ok(())
     }
@@ -189,124 +209,174 @@ impl BytehouseCdwWriter {
     /// Sends rows as soon as there are enough of them.
     async fn stream(&mut self, table: &TableId, rows: &ChangeBatch) -> Result<()> {
         let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        let sent = buffer.insert.columns().build(rows.rows(), 0, false)?;
-        buffer.insert.push_sliced(&sent);
-        if !buffer.insert.wants_to_send() {
+        let rows = buffer.route.columns.appended(rows.rows())?;
+        buffer.parcel.push_sliced(Block { rows, whole: None });
+        if !buffer.parcel.wants_to_send() {
             return Ok(());
         }
-        // One connection carries one INSERT: another table's is ended first.
-        let others: Vec<TableId> = self.buffers.keys().filter(|other| *other != table).cloned().collect();
-        for other in others {
-            if self.buffers.get(&other).is_some_and(|buffer| buffer.insert.is_open()) {
-                self.flush_table(&other, None).await?;
+        let lane = match buffer.lane.take() {
+            Some(lane) => lane,
+            None => self.lane(table).await?,
+        };
+        let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
+        let Lane { session, encoded } = buffer.lane.insert(lane);
+        buffer.parcel.name(None, &self.config);
+        match buffer.parcel.attempt(session, &self.config, encoded, false).await {
+            Ok(_) => Ok(()),
+            // Trying again is the business of the job that finishes the INSERT.
+            Err(error) if error.is_transient() || Split::after(&error).is_some() => {
+                tracing::debug!(%table, %error, "an INSERT broke off while rows were sent; it starts over");
+                self.pressure.refused(&error, buffer.parcel.num_rows());
+                self.dispatch(table, None).await
             }
+            Err(error) => Err(error),
         }
-        self.deliver(table, None, false).await.map(|_| ())
     }
 
-    fn only_inserts(&mut self, table: &TableId, rows: ChangeBatch) -> Result<ChangeBatch> {
-        if rows.is_append_only() {
+    /// A connection for an INSERT into `table`. Waits while as many are in use as the options allow; open INSERTs of
+    /// other tables are ended when nothing else can make room.
+    async fn lane(&mut self, table: &TableId) -> Result<Lane> {
+        loop {
+            let open: Vec<&TableId> = self
+                .buffers
+                .iter()
+                .filter(|(_, buffer)| buffer.lane.is_some())
+                .map(|(name, _)| name)
+                .collect();
+            if self.lanes.has_room(open.len()) {
+                return Ok(self.lanes.take());
+            }
+            let other = open.into_iter().find(|name| *name != table).cloned();
+            match other {
+                _ if self.lanes.is_running() => self.lanes.wait_for_one().await?,
+                Some(other) => self.send_off(&other, None)?,
+                None => return Ok(self.lanes.take()),
+            }
+        }
+    }
+
+    /// The rows of kinds that the mode takes.
+    fn only_taken(&mut self, table: &TableId, rows: ChangeBatch) -> Result<ChangeBatch> {
+        let mode = self.config.mode;
+        if rows.is_append_only() && mode.kinds().contains(&connector_core::RowKind::Insert) {
             return Ok(rows);
         }
         let before = rows.num_rows();
-        let rows = rows.filter_kinds(|kind| kind == RowKind::Insert)?;
-        let dropped = before - rows.num_rows();
+        let dropped = (0..before).filter(|row| mode.fate(rows.kinds().get(*row)) == Fate::Drop).count();
+        if dropped == 0 {
+            return Ok(rows);
+        }
         metrics::counter!(ROWS_DROPPED, "table" => table.to_string()).increment(dropped as u64);
-        if dropped > 0 && !std::mem::replace(&mut self.warned_kinds, true) {
-            tracing::warn!(%table, dropped, "mode insert takes +I rows only; others are dropped and counted");
+        if !std::mem::replace(&mut self.warned_kinds, true) {
+            tracing::warn!(%table, dropped, mode = mode.name(), "rows of kinds that the mode does not take are dropped and counted");
         }
-        Ok(rows)
+        // A -U goes with its +U.
+        rows.filter_kinds(|kind| mode.fate(kind) != Fate::Drop && mode.fate(kind) != Fate::Ignore)
     }
 
-    async fn flush_all(&mut self, token: Option<&FlushToken>) -> Result<()> {
-        let tables: Vec<TableId> = self.buffers.keys().cloned().collect();
+    /// Has everything sent that waits.
+    async fn dispatch_all(&mut self, token: Option<&FlushToken>) -> Result<()> {
+        let tables: Vec<TableId> = self
+            .buffers
+            .iter()
+            .filter(|(_, buffer)| buffer.waits())
+            .map(|(table, _)| table.clone())
+            .collect();
         for table in tables {
-            self.flush_table(&table, token).await?;
+            self.dispatch(&table, token).await?;
         }
-        self.meter.clear();
+        self.fill.clear();
         Ok(())
     }
 
-    async fn flush_table(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
-        let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        buffer.seal(self.config.mode)?;
-        if buffer.insert.has_blocks() {
-            self.deliver(table, token, true).await?;
+    /// Has what waits for one table sent.
+    async fn dispatch(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
+        if !self.buffers.get(table).is_some_and(Buffer::waits) {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Sends a table's blocks, as often as the retry policy says.
-    async fn deliver(&mut self, table: &TableId, token: Option<&FlushToken>, finish: bool) -> Result<()> {
-        let Self { buffers, session, config, encoded, done, .. } = self;
-        let Some(buffer) = buffers.get_mut(table) else { return Ok(()) };
-        buffer.insert.name(token.map(FlushToken::as_str));
-        let mut backoffs = config.retry.backoffs();
-        let confirmed = loop {
-            match buffer.insert.attempt(session, config, encoded, finish).await {
-                Ok(confirmed) => break confirmed,
-                Err(error) if error.is_transient() => wait(error, backoffs.next()).await?,
-                Err(error) => return Err(error),
+        if self.config.mode.is_keyed() {
+            // What came first must be there first.
+            self.lanes.wait_for_table(table).await?;
+        }
+        if self.buffers.get(table).is_some_and(|buffer| buffer.lane.is_none()) {
+            let lane = self.lane(table).await?;
+            if let Some(buffer) = self.buffers.get_mut(table) {
+                buffer.lane = Some(lane);
             }
-        };
-        let Confirmed { rows, bytes } = confirmed.unwrap_or_default();
-        done.rows += rows;
-        done.bytes += bytes;
-        done.rejected.extend(buffer.insert.take_rejected());
+        }
+        self.send_off(table, token)
+    }
+
+    /// Turns what waits for a table that has a lane into a job.
+    fn send_off(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
+        let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
+        let Some(lane) = buffer.lane.take() else { return Ok(()) };
+        let mut parcels = buffer.seal()?;
+        parcels.iter_mut().for_each(|parcel| parcel.name(token.map(FlushToken::as_str), &self.config));
+        self.lanes.send(lane, Job { table: table.clone(), parcels });
         Ok(())
     }
 }
 
 impl Buffer {
-    /// Turns waiting rows into blocks.
-    fn seal(&mut self, mode: SinkMode) -> Result<()> {
-        if self.rows.is_empty() {
-            return Ok(());
-        }
-        let rows = std::mem::take(&mut self.rows);
-        if mode == SinkMode::Insert {
-            // One block: the server takes it whole or not at all, and a token names all of it.
-            if let Some(all) = concat(&rows)? {
-                let block = self.insert.columns().build(&all, 0, false)?;
-                self.insert.push(block, all.get_array_memory_size(), false);
-            }
-            return Ok(());
-        }
-        let Some(left) = compact(&rows, &self.source_key())? else { return Ok(()) };
-        if left.deletes.num_rows() > 0 && !self.insert.columns().deletes {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "rows are to be deleted, and the table has no is_deleted column; use ReplacingMergeTree(version, is_deleted)",
-            )
-            .with_context("table", &self.insert.target.table));
-        }
-        let version = self.versions.next();
-        let upserts = self.insert.columns().build(&left.upserts, version, false)?;
-        self.insert.push_sliced(&upserts);
-        let deletes = self.insert.columns().build(&left.deletes, version, true)?;
-        self.insert.push(deletes, left.deletes.get_array_memory_size(), true);
-        Ok(())
+    fn new(route: Route, versions: Versions) -> Self {
+        let route = Arc::new(route);
+        let parcel = Parcel::new(Arc::clone(&route));
+        Self { route, parcel, lane: None, rows: Vec::new(), versions }
     }
 
-    /// The key by the rows' own column names.
-    fn source_key(&self) -> Vec<String> {
-        let columns = self.insert.columns();
-        let own = |key: &String| {
-            let at = columns.sent.fields().iter().position(|field| field.name() == key);
-            at.and_then(|at| columns.source.fields().get(at))
-                .map_or_else(|| key.clone(), |field| field.name().clone())
+    /// True when there is something to send.
+    fn waits(&self) -> bool {
+        !self.parcel.is_empty() || !self.rows.is_empty() || self.lane.is_some()
+    }
+
+    /// Everything that waits, as INSERTs in their order.
+    fn seal(&mut self) -> Result<VecDeque<Parcel>> {
+        let route = &self.route;
+        let rows = std::mem::take(&mut self.rows);
+        let mut parcels = VecDeque::new();
+        let streamed = std::mem::replace(&mut self.parcel, Parcel::new(Arc::clone(route)));
+        if !streamed.is_empty() {
+            parcels.push_back(streamed);
+        }
+        let Some(identity) = &route.columns.identity else {
+            // One block: the server takes it whole or not at all, and a token names all of it.
+            if let Some(all) = concat(&rows)? {
+                let mut parcel = Parcel::new(Arc::clone(route));
+                let bytes = all.get_array_memory_size();
+                parcel.push(Block { rows: route.columns.appended(&all)?, whole: None }, bytes);
+                parcels.push_back(parcel);
+            }
+            return Ok(parcels);
         };
-        self.insert.target.key.iter().map(own).collect()
+        for round in compact(&rows, identity)? {
+            let count = round.rows.num_rows();
+            if !route.columns.deletes && (0..count).any(|row| round.fates.is_delete(row)) {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "rows are to be deleted, and the table has no is_deleted column that the sink may fill; use \
+                     ReplacingMergeTree(version, is_deleted) without bringing the second one, or mode upsert-no-delete",
+                )
+                .with_context("table", &route.target.table));
+            }
+            let block = Block {
+                whole: round.fates.whole(count),
+                rows: route.columns.build(&round, self.versions.next(count))?,
+            };
+            let mut parcel = Parcel::new(Arc::clone(route));
+            parcel.push_sliced(block);
+            parcels.push_back(parcel);
+        }
+        Ok(parcels)
     }
 }
 
-/// Waits before the next try; the error comes back as exhausted when there is none.
-async fn wait(error: Error, backoff: Option<Duration>) -> Result<()> {
-    let Some(backoff) = backoff else { return Err(error.with_retry(RetryState::Exhausted)) };
-    metrics::counter!(RETRIES).increment(1);
-    tracing::warn!(%error, ?backoff, "the server did not take the rows; they are kept and sent again");
-    tokio::time::sleep(backoff).await;
-    Ok(())
+/// All rows of the batches as one.
+fn concat(batches: &[ChangeBatch]) -> Result<Option<RecordBatch>> {
+    let Some(first) = batches.first() else { return Ok(None) };
+    concat_batches(&first.rows().schema(), batches.iter().map(ChangeBatch::rows))
+        .map(Some)
+        .map_err(|e| Error::new(ErrorKind::Unexpected, "cannot join batches").with_source(e))
 }
 
 #[async_trait]
@@ -314,7 +384,7 @@ impl SinkWriter for BytehouseCdwWriter {
     async fn write(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
         self.expect_open()?;
         let outcome = self.take(table, rows).await;
-        self.settle(outcome, "bytehouse.write")
+        self.settle(outcome, "bytehouse.write").await
     }
 
     /// Takes announcements only: the table must be there, with a column for each announced one. Changes to
@@ -334,17 +404,17 @@ impl SinkWriter for BytehouseCdwWriter {
         };
         let table = self.target_of(table);
         let known =
-            self.buffers.get(&table).is_some_and(|buffer| buffer.insert.columns().source == schema.columns);
+            self.buffers.get(&table).is_some_and(|buffer| buffer.route.columns.source == schema.columns);
         if known {
             return Ok(());
         }
         let outcome = self.prepare(&table, &schema.columns).await;
-        self.settle(outcome, "bytehouse.apply")
+        self.settle(outcome, "bytehouse.apply").await
     }
 
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {
         self.expect_open()?;
-        if token.is_some() != self.holds && (token.is_some() || self.meter.rows() > 0) {
+        if token.is_some() != self.holds && (token.is_some() || self.fill.rows() > 0) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 if self.holds {
@@ -355,19 +425,22 @@ impl SinkWriter for BytehouseCdwWriter {
             )
             .with_operation("bytehouse.flush"));
         }
-        let outcome = self.flush_all(token).await;
-        self.settle(outcome, "bytehouse.flush")?;
-        Ok(std::mem::take(&mut self.done))
+        let outcome = match self.dispatch_all(token).await {
+            Ok(()) => self.lanes.drain().await,
+            Err(error) => Err(error),
+        };
+        self.settle(outcome, "bytehouse.flush").await
     }
 
     fn flush_due(&self) -> Option<Instant> {
-        self.meter.due()
+        self.fill.due(&self.pressure)
     }
 
     async fn close(&mut self) -> Result<()> {
         self.state = State::Closed;
         // Open INSERTs are broken off in the middle of a block, so that they store nothing.
         self.buffers.clear();
+        self.lanes.close().await;
         self.session.close();
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Scripted faults: what is retried, what is not, and that nothing is lost or doubled beyond what is promised.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Fault, Point};
+use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Fault, Outcome, Point};
 use connector_bytehouse_cdw::SinkModeName;
+use connector_bytehouse_common::error::{Retry, code_rules};
 use connector_core::{
     ChangeBatch, DeliveryGuarantee, Error, ErrorKind, RetryState, Secret, Sink, SinkWriter, TableId,
     testkit::orders,
@@ -54,7 +55,6 @@ async fn what_cannot_pass_fails_at_once_with_its_code() {
     let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
     for (code, text, kind) in [
         (497, "not enough privileges", ErrorKind::PermissionDenied),
-        (252, "Too many partitions for single INSERT block (more than 100)", ErrorKind::DataInvalid),
         (115, "Unknown setting", ErrorKind::OptionInvalid),
     ] {
         let before = double.connections();
@@ -62,9 +62,7 @@ async fn what_cannot_pass_fails_at_once_with_its_code() {
         assert_eq!(error.retry_state(), RetryState::Permanent, "{error}");
         assert_eq!(error.context_value("code"), Some(code.to_string().as_str()), "{error}");
         assert_eq!(error.context_value("table"), Some("app.t"), "{error}");
-        if code != 252 {
-            assert_eq!(error.kind(), kind, "{error}");
-        }
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(double.connections() - before <= 2, "no retry loop on a hopeless error");
     }
     assert_eq!(double.table("app.t").unwrap().num_rows(), 0);
@@ -123,4 +121,74 @@ async fn a_wrong_token_an_unknown_warehouse_and_a_read_only_user_are_told_apart(
         Err(error) => Err(error),
     };
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// The table of codes, row by row: an INSERT that is refused with it once is sent again, or not.
+#[tokio::test]
+async fn every_code_of_the_table_is_tried_again_or_not_as_it_says() {
+    let double = Arc::new(double().await);
+    let mut cases = tokio::task::JoinSet::new();
+    for rule in code_rules() {
+        let name = format!("code_{}_", rule.code);
+        let table = create(&double, &name, "ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id");
+        double.inject(Fault::fail_insert(rule.code, "as the test says").matching(&name));
+        let (double, sink) = (Arc::clone(&double), upsert(&double));
+        cases.spawn(async move {
+            let mut writer = writer(&sink, AT_LEAST_ONCE).await;
+            writer.write(&table, ChangeBatch::append(orders(0..10))).await.unwrap();
+            let outcome = writer.flush(None).await;
+            let tries: Vec<Outcome> = double
+                .log()
+                .iter()
+                .filter(|entry| entry.is_insert() && entry.sql.contains(&name))
+                .map(|entry| entry.outcome)
+                .collect();
+            let (failed, done) = (Outcome::Failed(rule.code), Outcome::Done);
+            let rows = double.table(&table.to_string()).unwrap().num_rows();
+            if rule.success_on_insert && rule.code != 5035 {
+                assert_eq!((outcome.unwrap().rows, tries, rows), (10, vec![failed], 0), "{rule:?}");
+            } else if rule.retry == Retry::Final {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.retry_state(), RetryState::Permanent, "{rule:?}");
+                assert_eq!(error.kind(), rule.kind, "{rule:?}");
+                assert_eq!(error.context_value("code"), Some(rule.code.to_string().as_str()));
+                assert_eq!((tries, rows), (vec![failed], 0), "{rule:?}");
+            } else {
+                let again = if rule.retry == Retry::HalveBatch {
+                    vec![failed, done, done]
+                } else {
+                    vec![failed, done]
+                };
+                assert_eq!((outcome.unwrap().rows, tries, rows), (10, again, 10), "{rule:?}");
+            }
+        });
+    }
+    while let Some(case) = cases.join_next().await {
+        case.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_label_makes_a_repeated_insert_count_once_and_only_ours_does() {
+    let double = double().await;
+    let table = create(&double, "t", "ENGINE = CnchMergeTree ORDER BY id");
+    double.inject(Fault::fail_after_store(159, "timeout after the rows were stored"));
+    let sink = builder(&double)
+        .mode(SinkModeName::Insert)
+        .options(|options| options.insertion_label(true))
+        .build()
+        .unwrap();
+    let mut writer = writer(&sink, AT_LEAST_ONCE).await;
+    for start in [0, 100] {
+        writer.write(&table, ChangeBatch::append(orders(start..start + 100))).await.unwrap();
+        assert_eq!(writer.flush(None).await.unwrap().rows, 100);
+    }
+    assert_eq!(ids(&double.table("app.t").unwrap()), (0..200).collect::<Vec<u64>>());
+    let labels: Vec<String> = double
+        .log()
+        .iter()
+        .filter(|entry| entry.is_insert())
+        .map(|entry| entry.insert_label().unwrap().to_owned())
+        .collect();
+    assert!(labels.len() == 3 && labels[0] == labels[1] && labels[1] != labels[2], "{labels:?}");
 }

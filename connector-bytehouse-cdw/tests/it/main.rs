@@ -3,7 +3,14 @@
 
 mod conformance;
 mod faults;
+mod in_flight;
 mod insert;
+mod model;
+mod modes;
 mod options;
+mod partial;
+mod server_options;
+mod splitting;
 mod support;
 mod upsert;
+mod values;

@@ -69,10 +69,6 @@ fn what_this_version_does_not_do_is_refused_by_name() {
         let text = refused(datasail(&[(key, value)]));
         assert!(text.contains(key) && text.contains("this version does not"), "{text}");
     }
-    for mode in ["upsert-all", "delete-only", "upsert-with-delete-to-null"] {
-        let text = refused(flink(&[("sink.mode", mode)]));
-        assert!(text.contains(mode) && text.contains("this version does not have"), "{text}");
-    }
     assert!(refused(flink(&[("table.create.settings", "a=1")])).contains("table.create.settings"));
 }
 
@@ -82,6 +78,25 @@ fn secrets_are_never_shown() {
     assert!(!format!("{options:?}").contains("hunter2"));
     let sink = BytehouseCdwSink::from_options(flink(&[])).unwrap();
     assert!(!format!("{sink:?}").contains("hunter2"));
+}
+
+#[test]
+fn properties_and_settings_are_masked_wherever_they_may_show() {
+    let flink = flink(&[
+        ("connection-properties", r#"{"password":"hunter2"}"#),
+        ("query.settings", "s3_access_key_secret='hunter2'"),
+    ]);
+    let datasail = datasail(&[
+        ("job.writer.bh_connection_properties", r#"{"password":"hunter2"}"#),
+        ("job.writer.session_properties", r#"{"s3_access_key_secret":"hunter2"}"#),
+    ]);
+    let shown = [
+        format!("{:?}", BytehouseCdwSinkOptions::from_options(flink.clone()).unwrap()),
+        format!("{:?}", BytehouseCdwWriterOptions::from_options(datasail.clone()).unwrap()),
+        format!("{:?}", BytehouseCdwSink::from_options(flink).unwrap()),
+        format!("{:?}", BytehouseCdwSink::from_options(datasail).unwrap()),
+    ];
+    shown.iter().for_each(|text| assert!(!text.contains("hunter2"), "{text}"));
 }
 
 /// Writes OPTIONS.md with `UPDATE_DOCS=1`, else compares.

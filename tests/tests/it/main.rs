@@ -9,6 +9,10 @@
 
 mod bad_input;
 mod bounded;
+#[path = "../../../connector-bytehouse-cdw/tests/it/model.rs"]
+mod cdw_model;
+mod cdw_modes;
+mod cdw_types;
 mod clickhouse;
 mod columns;
 mod conformance;

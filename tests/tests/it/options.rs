@@ -5,7 +5,7 @@ use connector_core::options::differences;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 33] = [
+const OURS: [&str; 41] = [
     "kafka source job.reader.bad_record_policy",
     "kafka source job.reader.max_batch_rows",
     "kafka source job.reader.max_batch_wait",
@@ -21,6 +21,10 @@ const OURS: [&str; 33] = [
     "bytehouse-cdw sink sink.round-down",
     "bytehouse-cdw sink sink.clamp-times",
     "bytehouse-cdw sink sink.null-as-default",
+    "bytehouse-cdw sink sink.invalid-as-null",
+    "bytehouse-cdw sink sink.partial-update",
+    "bytehouse-cdw sink sink.max-in-flight",
+    "bytehouse-cdw sink sink.insertion-label",
     "bytehouse-cdw sink time-zone",
     "bytehouse-cdw sink case-insensitive",
     "bytehouse-cdw sink secure",
@@ -37,6 +41,10 @@ const OURS: [&str; 33] = [
     "bytehouse-cdw sink job.writer.round_down",
     "bytehouse-cdw sink job.writer.clamp_times",
     "bytehouse-cdw sink job.writer.null_as_default",
+    "bytehouse-cdw sink job.writer.invalid_as_null",
+    "bytehouse-cdw sink job.writer.partial_update",
+    "bytehouse-cdw sink job.writer.max_in_flight",
+    "bytehouse-cdw sink job.writer.insertion_label",
     "bytehouse-cdw sink job.writer.compression",
     "bytehouse-cdw sink job.writer.protocol_revision",
 ];

@@ -20,6 +20,7 @@ use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
         array::{Array, ArrayRef, RecordBatch},
+        buffer::NullBuffer,
         datatypes::{DataType, Schema},
     },
 };
@@ -52,6 +53,8 @@ struct Column {
     /// What follows them where there are rows.
     prefix: Vec<u8>,
     encode: Encode,
+    /// Counts only in whole rows.
+    optional: bool,
 }
 
 impl BlockEncoder {
@@ -98,9 +101,19 @@ impl BlockEncoder {
             put_string(&mut head, name.as_bytes());
             put_string(&mut head, type_text.as_bytes());
             column.ty.put_prefix(&mut prefix);
-            columns.push(Column { source: place, source_type, head, prefix, encode });
+            columns.push(Column { source: place, source_type, head, prefix, encode, optional: false });
         }
         Ok(Self { columns, definitions: target.to_vec() })
+    }
+
+    /// Makes columns optional: in the rows that [`encode_rows`](Self::encode_rows) is told of they hold null, or the
+    /// type's default where they are not nullable.
+    #[must_use]
+    pub fn with_optional(mut self, is_optional: impl Fn(&ColumnDef) -> bool) -> Self {
+        for (column, definition) in self.columns.iter_mut().zip(&self.definitions) {
+            column.optional = is_optional(definition);
+        }
+        self
     }
 
     /// The columns of the blocks.
@@ -115,15 +128,34 @@ impl BlockEncoder {
     /// [`EncodeError::BadCell`] for a value that its column cannot hold, [`EncodeError::Other`] with `SchemaMismatch`
     /// when `batch` does not have the schema that the encoder was made for. `out` is then as it was before.
     pub fn encode(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.encode_rows(batch, None, out)
+    }
+
+    /// As [`encode`](Self::encode). Of the rows that are null in `whole`, the optional columns are neither looked at
+    /// nor sent.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub fn encode_rows(
+        &self,
+        batch: &RecordBatch,
+        whole: Option<&NullBuffer>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let start = out.len();
-        let outcome = self.append(batch, out);
+        let outcome = self.append(batch, whole.filter(|whole| whole.null_count() > 0), out);
         if outcome.is_err() {
             out.truncate(start);
         }
         outcome
     }
 
-    fn append(&self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    fn append(
+        &self,
+        batch: &RecordBatch,
+        whole: Option<&NullBuffer>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         put_varuint(out, self.columns.len() as u64);
         put_varuint(out, batch.num_rows() as u64);
         for (column, definition) in self.columns.iter().zip(&self.definitions) {
@@ -131,7 +163,8 @@ impl BlockEncoder {
             out.extend_from_slice(&column.head);
             if batch.num_rows() > 0 {
                 out.extend_from_slice(&column.prefix);
-                (column.encode)(array.as_ref(), None, out).map_err(|fault| match fault {
+                let present = whole.filter(|_| column.optional);
+                (column.encode)(array.as_ref(), present, out).map_err(|fault| match fault {
                     Fault::Bad(bad) => EncodeError::BadCell(Box::new(definition.bad_cell(bad.index, *bad))),
                     Fault::Other(error) => EncodeError::Other(
                         error.with_operation("bytehouse.encode").with_context("column", &definition.name),
@@ -145,13 +178,19 @@ impl BlockEncoder {
     /// Every row of `batch` that holds a value its column cannot hold, once and in order, with the first such column.
     /// The rows not listed can be encoded. Costs about as much as encoding, and more for each bad row.
     pub fn check(&self, batch: &RecordBatch) -> Vec<BadCell> {
+        self.check_rows(batch, None)
+    }
+
+    /// As [`check`](Self::check) for what [`encode_rows`](Self::encode_rows) would send.
+    pub fn check_rows(&self, batch: &RecordBatch, whole: Option<&NullBuffer>) -> Vec<BadCell> {
         let mut rows = BTreeMap::new();
         let mut scratch = Vec::new();
         for (column, definition) in self.columns.iter().zip(&self.definitions) {
             let Ok(array) = column.array(batch, definition) else { continue };
+            let present = whole.filter(|_| column.optional);
             for start in (0..array.len()).step_by(CHECK_STEP) {
                 let end = array.len().min(start + CHECK_STEP);
-                column.search(array, start..end, &mut scratch, &mut |row, bad| {
+                column.search(array, present, start..end, &mut scratch, &mut |row, bad| {
                     rows.entry(row).or_insert_with(|| definition.bad_cell(row, bad));
                 });
             }
@@ -181,6 +220,7 @@ impl Column {
     fn search(
         &self,
         array: &ArrayRef,
+        present: Option<&NullBuffer>,
         rows: std::ops::Range<usize>,
         scratch: &mut Vec<u8>,
         found: &mut impl FnMut(usize, Bad),
@@ -192,7 +232,9 @@ impl Column {
             }
             scratch.clear();
             let part = array.slice(rows.start, rows.len());
-            if let Err(Fault::Bad(bad)) = (self.encode)(part.as_ref(), None, scratch) {
+            let present = present.map(|present| present.slice(rows.start, rows.len()));
+            let present = present.as_ref().filter(|present| present.null_count() > 0);
+            if let Err(Fault::Bad(bad)) = (self.encode)(part.as_ref(), present, scratch) {
                 let row = rows.start + bad.index.min(rows.len() - 1);
                 ranges.extend([rows.start..row, row + 1..rows.end]);
                 found(row, *bad);

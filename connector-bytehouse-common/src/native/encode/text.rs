@@ -11,6 +11,7 @@ use connector_core::arrow::{
     datatypes::{ByteArrayType, DataType},
 };
 use hashbrown::HashMap;
+use serde::de::IgnoredAny;
 use uuid::Uuid;
 
 use super::{
@@ -31,7 +32,7 @@ pub(super) fn plan(source: &DataType, target: &ChType) -> Option<Encode> {
     let holds = |bytes: usize| is_bytes || width == Some(bytes);
     Some(match target {
         ChType::String => strings(b""),
-        ChType::Json | ChType::Object if is_text => strings(EMPTY_JSON),
+        ChType::Json | ChType::Object if is_text => json(*target == ChType::Json),
         ChType::FixedString(length) => fixed_string(*length),
         ChType::Uuid if is_text => parsed(parse_uuid, "it is not a UUID"),
         ChType::Uuid if holds(16) => {
@@ -214,6 +215,25 @@ fn strings(default: &'static [u8]) -> Encode {
             cells.put_all(array.len(), absent, default, out);
         });
         Ok(())
+    })
+}
+
+/// JSON texts. What is no JSON is found here: a server would refuse the whole block without naming the row.
+fn json(objects_only: bool) -> Encode {
+    let put = strings(EMPTY_JSON);
+    Box::new(move |array, absent, out| {
+        with_cells!(array, cells => {
+            for index in (0..array.len()).filter(|row| absent.is_none_or(|absent| absent.is_valid(*row))) {
+                let cell = cells.cell(index);
+                if let Err(error) = serde_json::from_slice::<IgnoredAny>(cell) {
+                    return Err(Fault::bad(index, shown(cell), format!("it is not JSON: {error}")));
+                }
+                if objects_only && cell.trim_ascii_start().first() != Some(&b'{') {
+                    return Err(Fault::bad(index, shown(cell), "the type holds JSON objects"));
+                }
+            }
+        });
+        put(array, absent, out)
     })
 }
 

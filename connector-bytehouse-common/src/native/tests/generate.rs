@@ -257,7 +257,11 @@ pub(super) fn values(ty: &ChType, len: usize, nullable: bool, dice: &mut Dice) -
             Arc::new((0..len).map(cell).collect::<StringArray>())
         }
         ChType::String | ChType::Json | ChType::Object => {
-            let texts: Vec<String> = (0..len).map(|_| dice.text()).collect();
+            let text = |_| match ty {
+                ChType::String => dice.text(),
+                _ => serde_json::json!({ "t": dice.text() }).to_string(),
+            };
+            let texts: Vec<String> = (0..len).map(text).collect();
             let (offsets, data, _) = StringArray::from(texts).into_parts();
             Arc::new(StringArray::new(offsets, data, nulls))
         }

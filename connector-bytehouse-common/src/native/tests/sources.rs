@@ -159,11 +159,18 @@ fn texts_are_parsed_where_that_is_what_they_are_for() {
         ("no", "UUID", "it is not a UUID"),
         ("1.2.3", "IPv4", "it is not an IPv4 address"),
         ("1.2.3.4.5", "IPv6", "it is not an IPv6 address"),
+        ("[1]", "JSON", "the type holds JSON objects"),
     ] {
         assert_eq!(
             refused(StringArray::from(vec![text]), ty, &strict()),
             (0, format!("\"{text}\""), reason.to_owned())
         );
+    }
+    for text in ["", "{", "{'a': 1}", "{} {}"] {
+        for ty in ["JSON", "Object('json')", "Nullable(Object('json'))"] {
+            let (_, _, reason) = refused(StringArray::from(vec![text]), ty, &strict());
+            assert!(reason.starts_with("it is not JSON: "), "{text}: {reason}");
+        }
     }
     for ty in ["Int32", "Date", "DateTime", "DateTime64(3)", "Decimal(9, 2)", "Float64", "Bool"] {
         let message = mismatch(StringArray::from(vec!["1"]), ty);
