@@ -8,6 +8,7 @@ mod eval;
 mod functions;
 mod insert;
 mod keys;
+mod partition;
 mod replacing;
 mod select;
 mod settings;
@@ -207,6 +208,10 @@ impl Engine {
                 Ok(Outcome::Done)
             }
             Statement::RenameTable(pairs) => rename(&mut catalog, &pairs, current),
+            Statement::AlterPartition { name, action, partition } => {
+                partition::run(&mut catalog, &name, &action, &partition, current, context)
+                    .map(|()| Outcome::Done)
+            }
             Statement::AlterTable { name, actions } => {
                 let (database, table) = resolve(&name, current);
                 alter::alter(catalog.table_mut(database, table)?, &actions, context).map(|()| Outcome::Done)
@@ -327,6 +332,7 @@ impl Engine {
                 | Statement::TruncateTable { .. }
                 | Statement::RenameTable(_)
                 | Statement::AlterTable { .. }
+                | Statement::AlterPartition { .. }
                 | Statement::OptimizeTable { .. }
                 | Statement::DeleteFrom { .. }
         );
