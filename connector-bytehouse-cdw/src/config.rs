@@ -8,6 +8,8 @@ use connector_bytehouse_common::{
 };
 use connector_core::{BadRecordPolicy, TableId, batch::BatchPolicy, retry::RetryPolicy};
 
+use crate::sink::{AtomicWrite, TableCreation};
+
 /// Which row kinds the sink takes and what it makes of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SinkMode {
@@ -33,6 +35,10 @@ pub(crate) struct SinkConfig {
     pub(crate) retry: RetryPolicy,
     /// Settings of an INSERT on top of the client's.
     pub(crate) insert_settings: Settings,
+    /// How announced tables are created that are not there.
+    pub(crate) creation: TableCreation,
+    /// Rows become visible together, at the end of the run.
+    pub(crate) atomic: Option<AtomicWrite>,
     pub(crate) case_insensitive: bool,
     pub(crate) rules: EncodeRules,
     pub(crate) bad_records: BadRecordPolicy,

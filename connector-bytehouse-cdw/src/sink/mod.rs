@@ -1,8 +1,14 @@
 //! [`BytehouseCdwSink`]: what to write to, and with which guarantees.
 
+mod atomic;
 mod columns;
 mod compact;
+mod ddl;
+mod defaults;
+mod evolution;
 mod insert;
+mod schema;
+mod tables;
 mod target;
 mod writer;
 
@@ -10,11 +16,15 @@ use std::{fmt, sync::Arc};
 
 use connector_core::{
     DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Sink,
-    SinkCapabilities, WriterContext, async_trait,
+    SinkCapabilities, WriterContext, async_trait, sink::AtomicBatch,
 };
 
-pub(crate) use self::target::Target;
 pub use self::writer::BytehouseCdwWriter;
+pub(crate) use self::{
+    atomic::AtomicWrite,
+    ddl::{Keyless, TableCreation},
+};
+use self::{atomic::Batch, tables::Tables};
 use crate::{
     client::Session,
     config::{SinkConfig, SinkMode},
@@ -29,9 +39,12 @@ use crate::{
 /// - Exactly once in mode `upsert` (repeating a row changes nothing), and in mode `insert` into a table with
 ///   a deduplication window (`non_replicated_deduplication_window`, or a replicated engine), one block a flush.
 ///   Elsewhere [`Sink::check`] refuses it with the reason.
+/// - All or nothing, and exactly once, with `job.writer.atomic_write` and a source that ends: rows go to a temporary
+///   table, whose partitions move to the target once all are written.
 #[derive(Clone)]
 pub struct BytehouseCdwSink {
     config: Arc<SinkConfig>,
+    batch: Option<Arc<Batch>>,
 }
 
 impl fmt::Debug for BytehouseCdwSink {
@@ -52,13 +65,15 @@ impl BytehouseCdwSink {
     }
 
     pub(crate) fn new(config: SinkConfig) -> Self {
-        Self { config: Arc::new(config) }
+        let config = Arc::new(config);
+        Self { batch: Batch::new(Arc::clone(&config)).map(Arc::new), config }
     }
 
     /// Looks at the one table that the options name.
     async fn check_table(&self, session: &mut Session, delivery: DeliveryGuarantee) -> Result<()> {
-        let exactly_once_insert =
-            delivery == DeliveryGuarantee::ExactlyOnce && self.config.mode == SinkMode::Insert;
+        let exactly_once_insert = delivery == DeliveryGuarantee::ExactlyOnce
+            && self.config.mode == SinkMode::Insert
+            && self.batch.is_none();
         let Some(table) = &self.config.table else {
             if exactly_once_insert {
                 return Err(Error::new(
@@ -68,7 +83,21 @@ impl BytehouseCdwSink {
             }
             return Ok(());
         };
-        let target = session.target(table, &self.config).await?;
+        let Some(target) = Tables::default().check(session, table, &self.config).await? else {
+            let window = self.config.creation.settings.get("non_replicated_deduplication_window");
+            if exactly_once_insert && window.is_none_or(|window| window.value == "0") {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "exactly-once in mode insert needs a deduplication window, and the table is not there yet; \
+                     create it with one, or set non_replicated_deduplication_window among the settings of created tables",
+                )
+                .with_context("table", table));
+            }
+            return Ok(());
+        };
+        if let Some(batch) = &self.batch {
+            return batch.expect_possible(session, &target).await;
+        }
         if exactly_once_insert && !target.deduplicates {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -94,7 +123,7 @@ impl Sink for BytehouseCdwSink {
             SinkMode::Insert => ([RowKind::Insert].into(), ExactlyOnce::DeduplicatedFlush),
             SinkMode::Upsert => (RowKind::ALL.into(), ExactlyOnce::IdempotentUpsert),
         };
-        SinkCapabilities { row_kinds, schema_changes: [SchemaChangeKind::CreateTable].into(), exactly_once }
+        SinkCapabilities { row_kinds, schema_changes: SchemaChangeKind::ALL.into(), exactly_once }
     }
 
     async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {
@@ -110,7 +139,11 @@ impl Sink for BytehouseCdwSink {
     }
 
     async fn open(&self, context: WriterContext) -> Result<BytehouseCdwWriter> {
-        Ok(BytehouseCdwWriter::new(Arc::clone(&self.config), context))
+        Ok(BytehouseCdwWriter::new(Arc::clone(&self.config), self.batch.clone(), context))
+    }
+
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
+        self.batch.clone().map(|batch| batch as Arc<dyn AtomicBatch>)
     }
 }
 

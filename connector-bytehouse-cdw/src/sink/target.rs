@@ -3,11 +3,14 @@
 use connector_bytehouse_common::{
     catalog::DescribedColumn,
     definition::{KeyPart, TableDefinition},
+    native::{BlockEncoder, ColumnDef},
 };
 use connector_core::{
     Error, ErrorKind, Result, TableId,
-    arrow::datatypes::{DataType, Schema},
+    arrow::datatypes::{DataType, Schema, SchemaRef},
 };
+
+use super::ddl::same_columns;
 
 use crate::config::{SinkConfig, SinkMode};
 
@@ -39,24 +42,101 @@ pub(crate) struct Target {
     pub(crate) upsert: Option<Upsert>,
     /// The engine remembers the tokens of past inserts.
     pub(crate) deduplicates: bool,
+    pub(crate) engine: String,
+    /// The table has a UNIQUE KEY, in whatever mode it is written to.
+    pub(crate) unique: bool,
 }
 
 impl Target {
+    /// `append` says that a table without a key is appended to in every mode.
     pub(crate) fn new(
         table: TableId,
-        columns: Vec<DescribedColumn>,
-        definition: &TableDefinition,
+        definition: TableDefinition,
         config: &SinkConfig,
+        append: bool,
     ) -> Result<Self> {
-        let columns: Vec<DescribedColumn> =
-            columns.into_iter().filter(DescribedColumn::is_writable).collect();
-        let mut target =
-            Self { deduplicates: deduplicates(definition), table, columns, key: Vec::new(), upsert: None };
-        if config.mode == SinkMode::Upsert {
-            target.key = target.find_key(definition, config).map_err(|e| target.located(e))?;
-            target.upsert = Some(target.find_upsert(definition, config).map_err(|e| target.located(e))?);
+        let mut target = Self {
+            deduplicates: deduplicates(&definition),
+            table,
+            columns: Vec::new(),
+            key: Vec::new(),
+            upsert: None,
+            engine: definition.engine.clone(),
+            unique: !definition.unique_key.is_empty(),
+        };
+        target.expect_storage(&definition).map_err(|e| target.located(e))?;
+        target.columns = definition.columns.iter().filter(|column| column.is_writable()).cloned().collect();
+        if config.mode != SinkMode::Insert && !append {
+            target.key = target.find_key(&definition, config).map_err(|e| target.located(e))?;
+            target.upsert = Some(target.find_upsert(&definition, config).map_err(|e| target.located(e))?);
         }
         Ok(target)
+    }
+
+    /// True when the table tells rows apart by a key.
+    pub(super) fn has_key(definition: &TableDefinition, config: &SinkConfig) -> bool {
+        if config.cnch_engine {
+            !definition.unique_key.is_empty()
+        } else {
+            definition.engine.ends_with("ReplacingMergeTree") && !definition.order_by.is_empty()
+        }
+    }
+
+    /// Refuses what reads from elsewhere and stores nothing itself.
+    fn expect_storage(&self, definition: &TableDefinition) -> Result<()> {
+        let engine = definition.engine.as_str();
+        if engine.starts_with("Cnch") && !engine.ends_with("MergeTree") || engine == "Kafka" {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!(
+                    "the table has the engine {engine}, which rows cannot be written to; use a CnchMergeTree table"
+                ),
+            ));
+        }
+        if definition.columns.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                "the server's definition of the table lists no columns",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses an existing table whose key is not that of the source: one of both would lose rows.
+    pub(super) fn expect_key(&self, primary_key: &[String], config: &SinkConfig) -> Result<()> {
+        if self.upsert.is_none() || primary_key.is_empty() || !config.unique_keys.is_empty() {
+            return Ok(());
+        }
+        let of_source: Vec<String> = primary_key
+            .iter()
+            .map(|name| {
+                self.column(name, config.case_insensitive).map_or(name, |column| &column.name).clone()
+            })
+            .collect();
+        if same_columns(&of_source, &self.key) {
+            return Ok(());
+        }
+        Err(self.located(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!(
+                "the table's key is ({}), and that of the source ({}): rows of different keys would replace each other; \
+                 create the table with the source's key, or name the table's in `unique_keys` if that is meant",
+                self.key.join(", "),
+                primary_key.join(", ")
+            ),
+        )))
+    }
+
+    /// Refuses rows whose types the columns cannot take, before the first one is written.
+    pub(super) fn expect_types(&self, sent: &SchemaRef, config: &SinkConfig) -> Result<()> {
+        let mut header = Vec::with_capacity(sent.fields().len());
+        for field in sent.fields() {
+            header.push(match self.columns.iter().find(|column| column.name == *field.name()) {
+                Some(column) => ColumnDef::parse(&column.name, &column.type_text)?,
+                None => ColumnDef::new(field.name(), connector_bytehouse_common::native::ChType::UInt8),
+            });
+        }
+        BlockEncoder::new(sent, &header, &config.rules).map(|_| ()).map_err(|e| self.located(e))
     }
 
     fn located(&self, error: Error) -> Error {
@@ -81,7 +161,20 @@ impl Target {
                 },
             ));
         }
-        key.iter().map(|part| self.key_column(part, config)).collect()
+        let key: Vec<String> = key.iter().map(|part| self.key_column(part, config)).collect::<Result<_>>()?;
+        // Rows are compacted by their key before they are sent: by another than the server's, some would be lost.
+        let of_table: Vec<String> = own.iter().filter_map(KeyPart::column).map(str::to_owned).collect();
+        if !own.is_empty() && of_table.len() == own.len() && !same_columns(&key, &of_table) {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!(
+                    "`unique_keys` is ({}), and the table's key ({}): they must be the same columns",
+                    key.join(", "),
+                    of_table.join(", ")
+                ),
+            ));
+        }
+        Ok(key)
     }
 
     fn key_column(&self, part: &KeyPart, config: &SinkConfig) -> Result<String> {

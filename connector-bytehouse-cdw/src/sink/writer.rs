@@ -6,10 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use connector_bytehouse_common::sql::{quote_ident, quote_table};
+use connector_bytehouse_common::{
+    error::description_outdated,
+    sql::{quote_ident, quote_table},
+};
 use connector_core::{
     ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, RetryState, RowKind,
-    SchemaChange, SinkWriter, TableId, WriterContext,
+    SchemaChange, SinkWriter, TableId, UnknownColumns, WriterContext,
     arrow::{
         array::AsArray,
         compute::cast,
@@ -20,9 +23,11 @@ use connector_core::{
 };
 
 use super::{
+    atomic::Batch,
     columns::{Columns, Versions},
     compact::compact,
     insert::{Confirmed, TableInsert, concat},
+    tables::Tables,
     target::{Target, Upsert},
 };
 use crate::{
@@ -40,8 +45,8 @@ enum State {
 
 /// One table's buffer.
 #[derive(Debug)]
-struct Buffer {
-    insert: TableInsert,
+pub(super) struct Buffer {
+    pub(super) insert: TableInsert,
     /// Rows that wait for their flush: in upsert mode and under exactly-once.
     rows: Vec<ChangeBatch>,
     versions: Versions,
@@ -55,12 +60,18 @@ struct Buffer {
 /// again as it was.
 #[derive(Debug)]
 pub struct BytehouseCdwWriter {
-    config: Arc<SinkConfig>,
-    session: Session,
-    buffers: BTreeMap<TableId, Buffer>,
+    pub(super) config: Arc<SinkConfig>,
+    pub(super) session: Session,
+    pub(super) tables: Tables,
+    pub(super) buffers: BTreeMap<TableId, Buffer>,
     meter: BatchMeter,
     /// Rows wait for the token that the flush brings.
-    holds: bool,
+    pub(super) holds: bool,
+    /// Rows go to the temporary table of this batch.
+    pub(super) batch: Option<Arc<Batch>>,
+    /// Columns that a table lacks are left out instead of refused.
+    pub(super) leaves_out_columns: bool,
+    warned_columns: bool,
     done: Flushed,
     encoded: Vec<u8>,
     state: State,
@@ -68,12 +79,19 @@ pub struct BytehouseCdwWriter {
 }
 
 impl BytehouseCdwWriter {
-    pub(super) fn new(config: Arc<SinkConfig>, context: WriterContext) -> Self {
+    pub(super) fn new(config: Arc<SinkConfig>, batch: Option<Arc<Batch>>, context: WriterContext) -> Self {
         Self {
             session: Session::new(&config),
+            tables: Tables::default(),
+            leaves_out_columns: context.unknown_columns == UnknownColumns::LeaveOut,
+            warned_columns: false,
             buffers: BTreeMap::new(),
             meter: BatchMeter::new(config.flush),
-            holds: context.delivery == DeliveryGuarantee::ExactlyOnce && config.mode == SinkMode::Insert,
+            // An atomic batch is exactly once by itself.
+            holds: context.delivery == DeliveryGuarantee::ExactlyOnce
+                && config.mode == SinkMode::Insert
+                && batch.is_none(),
+            batch,
             done: Flushed::default(),
             encoded: Vec::new(),
             state: State::Open,
@@ -117,12 +135,26 @@ impl BytehouseCdwWriter {
     }
 
     async fn describe_once(&mut self, table: &TableId, schema: &SchemaRef) -> Result<Buffer> {
-        let target = self.session.target(table, &self.config).await?;
+        let target = self.tables.target(&mut self.session, table, &self.config).await?;
+        self.buffer(target, schema).await
+    }
+
+    /// A buffer for rows of `schema`, checked against the table's columns.
+    pub(super) async fn buffer(&mut self, target: Target, schema: &SchemaRef) -> Result<Buffer> {
+        let schema = match self.leaves_out_columns {
+            true => &target.known_schema(schema, self.config.case_insensitive)?,
+            false => schema,
+        };
         let columns = Columns::new(&target, schema, self.config.case_insensitive)?;
+        target.expect_types(&columns.sent, &self.config)?;
         let mut versions = Versions::default();
         if columns.fills_version() {
             versions.beyond(self.highest_version(&target).await?);
         }
+        let target = match &self.batch {
+            Some(batch) => batch.redirect(&mut self.session, target).await?,
+            None => target,
+        };
         Ok(Buffer { insert: TableInsert::new(target, columns), rows: Vec::new(), versions })
     }
 
@@ -167,13 +199,22 @@ impl BytehouseCdwWriter {
 
     async fn take(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
         let table = self.target_of(table);
-        let rows = if self.config.mode == SinkMode::Insert { self.only_inserts(&table, rows)? } else { rows };
+        if self.tables.is_skipped(&table) {
+            metrics::counter!(ROWS_DROPPED, "table" => table.to_string()).increment(rows.num_rows() as u64);
+            return Ok(());
+        }
         if rows.num_rows() == 0 {
             return Ok(());
         }
+        if self.batch.is_some() && self.config.mode != SinkMode::Insert {
+            expect_no_deletes(&table, &rows)?;
+        }
+        let rows = self.known_columns(&table, rows).await?;
         self.prepare(&table, rows.rows().schema_ref()).await?;
+        let appends = self.buffers.get(&table).is_some_and(|buffer| buffer.insert.target.upsert.is_none());
+        let rows = if appends { self.only_inserts(&table, rows)? } else { rows };
         self.meter.add(rows.num_rows(), rows.memory_size(), Instant::now());
-        if self.holds || self.config.mode == SinkMode::Upsert {
+        if self.holds || !appends {
             if let Some(buffer) = self.buffers.get_mut(&table) {
                 buffer.rows.push(rows);
             }
@@ -184,6 +225,22 @@ impl BytehouseCdwWriter {
             self.flush_all(None).await?;
         }
         Ok(())
+    }
+
+    /// The rows without columns that the table lacks, where the pipeline wants it so.
+    async fn known_columns(&mut self, table: &TableId, rows: ChangeBatch) -> Result<ChangeBatch> {
+        if !self.leaves_out_columns {
+            return Ok(rows);
+        }
+        if !self.buffers.contains_key(table) {
+            self.prepare(table, rows.rows().schema_ref()).await?;
+        }
+        let Some(buffer) = self.buffers.get(table) else { return Ok(rows) };
+        let (rows, left_out) = buffer.insert.target.known_rows(rows, self.config.case_insensitive)?;
+        if !left_out.is_empty() && !std::mem::replace(&mut self.warned_columns, true) {
+            tracing::warn!(%table, columns = left_out.join(", "), "the table lacks columns, which are left out as the policy for schema changes says");
+        }
+        Ok(rows)
     }
 
     /// Sends rows as soon as there are enough of them.
@@ -227,9 +284,9 @@ impl BytehouseCdwWriter {
         Ok(())
     }
 
-    async fn flush_table(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
+    pub(super) async fn flush_table(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
         let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        buffer.seal(self.config.mode)?;
+        buffer.seal()?;
         if buffer.insert.has_blocks() {
             self.deliver(table, token, true).await?;
         }
@@ -238,17 +295,23 @@ impl BytehouseCdwWriter {
 
     /// Sends a table's blocks, as often as the retry policy says.
     async fn deliver(&mut self, table: &TableId, token: Option<&FlushToken>, finish: bool) -> Result<()> {
-        let Self { buffers, session, config, encoded, done, .. } = self;
-        let Some(buffer) = buffers.get_mut(table) else { return Ok(()) };
-        buffer.insert.name(token.map(FlushToken::as_str));
-        let mut backoffs = config.retry.backoffs();
+        let mut backoffs = self.config.retry.backoffs();
+        let mut looked_again = false;
         let confirmed = loop {
+            let Self { buffers, session, config, encoded, .. } = &mut *self;
+            let Some(buffer) = buffers.get_mut(table) else { return Ok(()) };
+            buffer.insert.name(token.map(FlushToken::as_str));
             match buffer.insert.attempt(session, config, encoded, finish).await {
                 Ok(confirmed) => break confirmed,
                 Err(error) if error.is_transient() => wait(error, backoffs.next()).await?,
+                Err(error) if description_outdated(&error) && !std::mem::replace(&mut looked_again, true) => {
+                    self.look_again(table, error).await?;
+                }
                 Err(error) => return Err(error),
             }
         };
+        let Self { buffers, done, .. } = self;
+        let Some(buffer) = buffers.get_mut(table) else { return Ok(()) };
         let Confirmed { rows, bytes } = confirmed.unwrap_or_default();
         done.rows += rows;
         done.bytes += bytes;
@@ -259,12 +322,12 @@ impl BytehouseCdwWriter {
 
 impl Buffer {
     /// Turns waiting rows into blocks.
-    fn seal(&mut self, mode: SinkMode) -> Result<()> {
+    fn seal(&mut self) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let rows = std::mem::take(&mut self.rows);
-        if mode == SinkMode::Insert {
+        if self.insert.target.upsert.is_none() {
             // One block: the server takes it whole or not at all, and a token names all of it.
             if let Some(all) = concat(&rows)? {
                 let block = self.insert.columns().build(&all, 0, false)?;
@@ -300,8 +363,21 @@ impl Buffer {
     }
 }
 
+/// A delete would meet the temporary table only, and the row in the target would live on.
+fn expect_no_deletes(table: &TableId, rows: &ChangeBatch) -> Result<()> {
+    let deletes = |row: usize| matches!(rows.kinds().get(row), RowKind::Delete | RowKind::UpdateBefore);
+    if rows.is_append_only() || !(0..rows.num_rows()).any(deletes) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "an atomic batch takes +I and +U rows only: it cannot delete what is in the target; leave atomic_write out",
+    )
+    .with_context("table", table))
+}
+
 /// Waits before the next try; the error comes back as exhausted when there is none.
-async fn wait(error: Error, backoff: Option<Duration>) -> Result<()> {
+pub(super) async fn wait(error: Error, backoff: Option<Duration>) -> Result<()> {
     let Some(backoff) = backoff else { return Err(error.with_retry(RetryState::Exhausted)) };
     metrics::counter!(RETRIES).increment(1);
     tracing::warn!(%error, ?backoff, "the server did not take the rows; they are kept and sent again");
@@ -317,29 +393,34 @@ impl SinkWriter for BytehouseCdwWriter {
         self.settle(outcome, "bytehouse.write")
     }
 
-    /// Takes announcements only: the table must be there, with a column for each announced one. Changes to
-    /// tables are refused.
+    /// Announcements: the table is checked, or created when it is not there. Changes: `ALTER TABLE`, where the
+    /// table is not as they want it already. A change that fails leaves the writer as it was.
     async fn apply(&mut self, change: &SchemaChange) -> Result<()> {
         self.expect_open()?;
-        let SchemaChange::CreateTable { table, schema } = change else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the sink cannot apply a {}; change the table yourself, then restart",
-                    change.kind().as_str()
-                ),
-            )
-            .with_operation("bytehouse.apply")
-            .with_context("table", self.target_of(change.table())));
+        let table = self.target_of(change.table());
+        let SchemaChange::CreateTable { schema, .. } = change else {
+            if self.batch.is_some() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "a {} came in an atomic batch, which leaves the target as it is until its end",
+                        change.kind().as_str()
+                    ),
+                )
+                .with_operation("bytehouse.apply")
+                .with_context("table", table));
+            }
+            return self.evolve(&table, change).await.map_err(|e| e.with_operation("bytehouse.apply"));
         };
-        let table = self.target_of(table);
-        let known =
-            self.buffers.get(&table).is_some_and(|buffer| buffer.insert.columns().source == schema.columns);
-        if known {
-            return Ok(());
-        }
-        let outcome = self.prepare(&table, &schema.columns).await;
+        let outcome = self.announce(&table, schema).await;
         self.settle(outcome, "bytehouse.apply")
+    }
+
+    async fn refresh(&mut self, table: &TableId) -> Result<()> {
+        self.expect_open()?;
+        let table = self.target_of(table);
+        let outcome = self.let_go(&table).await;
+        self.settle(outcome, "bytehouse.refresh")
     }
 
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {

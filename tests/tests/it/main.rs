@@ -7,6 +7,7 @@
     reason = "helpers of tests fail the test"
 )]
 
+mod atomic;
 mod bad_input;
 mod clickhouse;
 mod crashes;
@@ -17,3 +18,4 @@ mod outages;
 mod owned;
 mod proxy;
 mod refusals;
+mod tables;
