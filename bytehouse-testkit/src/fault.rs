@@ -50,6 +50,8 @@ pub enum Point {
     AfterStore,
     /// The first block of a result is about to be sent.
     Result,
+    /// A statement without a result was run; its end was not sent.
+    Done,
 }
 
 /// What a fault does.

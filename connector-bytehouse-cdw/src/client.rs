@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 
 use connector_bytehouse_common::{
-    catalog::{describe_table, table_definition},
     sql::quote_literal,
     wire::{Client, ClientOptions, QueryStream, Settings},
 };
 use connector_core::{
-    Error, ErrorKind, Result, TableId,
+    Error, ErrorKind, Result,
     arrow::array::{AsArray, RecordBatch},
 };
 
-use crate::{config::SinkConfig, sink::Target};
+use crate::config::SinkConfig;
 
 /// At most one connection.
 #[derive(Debug)]
@@ -104,14 +103,6 @@ impl Session {
             .filter_map(|column| column.as_string_opt::<i32>())
             .flat_map(|column| column.iter().flatten().map(str::to_owned).collect::<Vec<_>>())
             .collect())
-    }
-
-    /// What the server says of a table.
-    pub(crate) async fn target(&mut self, table: &TableId, config: &SinkConfig) -> Result<Target> {
-        let located = |e: Error| e.with_context("table", table);
-        let columns = describe_table(self.client().await?, table).await.map_err(located)?;
-        let definition = table_definition(self.client().await?, table).await.map_err(located)?;
-        Target::new(table.clone(), columns, &definition, config)
     }
 
     /// True when the server knows a setting. ByteHouse gateways hide their list, and know those that are

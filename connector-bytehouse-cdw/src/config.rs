@@ -8,6 +8,8 @@ use connector_bytehouse_common::{
 };
 use connector_core::{BadRecordPolicy, RowKind, TableId, batch::BatchPolicy, retry::RetryPolicy};
 
+use crate::sink::{AtomicWrite, TableCreation};
+
 /// Which row kinds the sink takes and what it makes of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SinkMode {
@@ -109,6 +111,10 @@ pub(crate) struct SinkConfig {
     pub(crate) insert_settings: Settings,
     /// Every INSERT carries a label of its own, which ByteHouse takes once.
     pub(crate) insertion_label: bool,
+    /// How announced tables are created that are not there.
+    pub(crate) creation: TableCreation,
+    /// Rows become visible together, at the end of the run.
+    pub(crate) atomic: Option<AtomicWrite>,
     pub(crate) case_insensitive: bool,
     pub(crate) rules: EncodeRules,
     /// A value that its nullable column cannot hold becomes null.

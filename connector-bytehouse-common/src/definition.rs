@@ -1,13 +1,15 @@
-//! What `SHOW CREATE TABLE` says about a table: engine, keys, partitions, settings.
+//! What `SHOW CREATE TABLE` says about a table: columns, engine, keys, partitions, settings.
 //!
-//! A reader of the statement's outline, not of SQL: it finds the clauses behind the column list and leaves
-//! the expressions in them as text. Names in keys come out unquoted.
+//! A reader of the statement's outline, not of SQL: it finds the columns and the clauses behind them and
+//! leaves the expressions in them as text. Names in keys come out unquoted.
+
+mod columns;
 
 use std::collections::BTreeMap;
 
 use connector_core::{Error, ErrorKind, Result};
 
-use crate::sql::unquote;
+use crate::{catalog::DescribedColumn, sql::unquote};
 
 /// One part of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,6 +33,8 @@ impl KeyPart {
 /// A table's definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableDefinition {
+    /// The columns in order; empty where the statement lists none, as in `CREATE TABLE a AS b`.
+    pub columns: Vec<DescribedColumn>,
     /// The engine's name, such as `CnchMergeTree`.
     pub engine: String,
     /// The engine's arguments as they stand in the statement; quoted ones can be read by [`unquote`].
@@ -65,7 +69,8 @@ impl TableDefinition {
         let tokens = tokens(statement)?;
         let reader = Reader { statement, tokens: &tokens };
         let engine = reader.engine()?;
-        let mut out = Self { engine: engine.name, engine_args: engine.args, ..Self::default() };
+        let columns = reader.columns(engine.start);
+        let mut out = Self { columns, engine: engine.name, engine_args: engine.args, ..Self::default() };
         if let Some(key) = out.legacy_argument(1) {
             out.order_by = key_parts(&key)?;
         }
@@ -243,6 +248,8 @@ const CLAUSES: &[(&[&str], Clause)] = &[
 ];
 
 struct Engine {
+    /// The word `ENGINE`.
+    start: usize,
     name: String,
     args: Vec<String>,
     /// The first token behind it.
@@ -300,7 +307,7 @@ impl Reader<'_> {
             args = self.list(next + 1..close, 1);
             next = close + 1;
         }
-        Ok(Engine { name, args, end: next })
+        Ok(Engine { start: at, name, args, end: next })
     }
 
     /// The closing parenthesis of the one at `open`.

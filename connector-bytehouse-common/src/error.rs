@@ -273,6 +273,12 @@ pub fn retry_rule(error: &Error) -> Retry {
     }
 }
 
+/// True when the server says that the table is not as it was described: look at it again, then try once more.
+pub fn description_outdated(error: &Error) -> bool {
+    // No such column (8, 10, 16, 47), another number of them (20), other types (53), no such table (60), altered (122).
+    matches!(server_code(error), Some(8 | 10 | 16 | 20 | 47 | 53 | 60 | 122))
+}
+
 const OUTCOME: &str = "outcome";
 const UNKNOWN: &str = "unknown";
 

@@ -16,7 +16,10 @@ use crate::{
     checkpoint::splits_to_values,
     error::{Error, ErrorKind, Result},
     schema::{SchemaChange, TableId},
-    sink::{DeliveryGuarantee, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter, WriterContext},
+    sink::{
+        AtomicBatch, DeliveryGuarantee, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter,
+        WriterContext,
+    },
     source::{Boundedness, ChangelogMode, Source, SourceEvent, SourceReader},
     split::{Offset, Split, SplitId},
 };
@@ -363,6 +366,10 @@ impl<W: SinkWriter + ?Sized> SinkWriter for Box<W> {
         (**self).apply(change).await
     }
 
+    async fn refresh(&mut self, table: &TableId) -> Result<()> {
+        (**self).refresh(table).await
+    }
+
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {
         (**self).flush(token).await
     }
@@ -387,6 +394,8 @@ pub trait ErasedSink: Send + Sync + 'static {
     async fn check(&self, delivery: DeliveryGuarantee) -> Result<()>;
     /// [`Sink::open`]
     async fn open(&self, context: WriterContext) -> Result<DynWriter>;
+    /// [`Sink::atomic_batch`]
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>>;
 }
 
 #[async_trait]
@@ -405,6 +414,10 @@ impl<S: Sink> ErasedSink for S {
 
     async fn open(&self, context: WriterContext) -> Result<DynWriter> {
         Ok(Box::new(Sink::open(self, context).await?))
+    }
+
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
+        Sink::atomic_batch(self)
     }
 }
 
@@ -443,5 +456,9 @@ impl Sink for DynSink {
 
     async fn open(&self, context: WriterContext) -> Result<DynWriter> {
         self.0.open(context).await
+    }
+
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
+        self.0.atomic_batch()
     }
 }

@@ -51,6 +51,16 @@ pub struct SinkCapabilities {
     pub exactly_once: ExactlyOnce,
 }
 
+/// What a writer does with columns of the rows that the table lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownColumns {
+    /// They are an error.
+    #[default]
+    Refuse,
+    /// They are left out, with one warning: the pipeline leaves out schema changes that would add them.
+    LeaveOut,
+}
+
 /// What a writer learns about its place.
 #[derive(Debug, Clone)]
 pub struct WriterContext {
@@ -63,6 +73,8 @@ pub struct WriterContext {
     /// What the pipeline promises. Under `ExactlyOnce` with [`ExactlyOnce::DeduplicatedFlush`] a writer
     /// holds its rows until `flush` brings the token.
     pub delivery: DeliveryGuarantee,
+    /// What happens to columns that a table lacks; a sink without tables of its own may ignore it.
+    pub unknown_columns: UnknownColumns,
 }
 
 impl Default for WriterContext {
@@ -72,6 +84,7 @@ impl Default for WriterContext {
             chain: 0,
             chains: 1,
             delivery: DeliveryGuarantee::AtLeastOnce,
+            unknown_columns: UnknownColumns::Refuse,
         }
     }
 }
@@ -207,6 +220,50 @@ pub trait Sink: Send + Sync + 'static {
     /// # Errors
     /// As [`Self::check`].
     async fn open(&self, context: WriterContext) -> Result<Self::Writer>;
+
+    /// Where the options ask for it: how all rows of a bounded run become visible together, at its end.
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
+        None
+    }
+}
+
+/// Makes a bounded run visible as a whole: what its writers flush is durable, and seen only once it is committed.
+///
+/// The runner calls [`begin`](Self::begin) before it opens a writer. After all rows are flushed it stores what
+/// [`prepare`](Self::prepare) names in the checkpoint, calls [`commit`](Self::commit), stores the checkpoint of
+/// the end, and calls [`finish`](Self::finish). A run that finds a name in its checkpoint commits it before
+/// anything else; one that finds none begins anew.
+#[async_trait]
+pub trait AtomicBatch: fmt::Debug + Send + Sync {
+    /// Begins a batch of `job`, and takes away what earlier runs of it left without a commit.
+    ///
+    /// # Errors
+    /// `Conflict` when an earlier commit broke off and nobody asked to go on with it; else as [`Sink::check`].
+    async fn begin(&self, job: &str) -> Result<()>;
+
+    /// A name for what was flushed, by which any later process can commit it; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// As [`SinkWriter::flush`].
+    async fn prepare(&self) -> Result<Option<FlushToken>>;
+
+    /// Makes everything visible. Idempotent: a commit that broke off, or was done already, is called again.
+    ///
+    /// # Errors
+    /// `Conflict` when it is not possible any more; transient ones are retried inside.
+    async fn commit(&self, batch: &FlushToken) -> Result<()>;
+
+    /// Takes away what a commit leaves, once the checkpoint says that it is done.
+    ///
+    /// # Errors
+    /// The next [`begin`](Self::begin) tries again.
+    async fn finish(&self, batch: &FlushToken) -> Result<()>;
+
+    /// Takes away what was flushed, when the run failed.
+    ///
+    /// # Errors
+    /// The next [`begin`](Self::begin) tries again.
+    async fn abort(&self) -> Result<()>;
 }
 
 /// Writes rows. One owner; calls come one after the other.
@@ -228,6 +285,15 @@ pub trait SinkWriter: Send + 'static {
     /// # Errors
     /// `Unsupported` when the target cannot change so; `SchemaMismatch` when the table is in the way.
     async fn apply(&mut self, change: &SchemaChange) -> Result<()>;
+
+    /// Another writer has changed a table: what this one knows of it is out of date. Changes nothing at the
+    /// target, where the change is in place already. The caller has flushed before.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    async fn refresh(&mut self, _table: &TableId) -> Result<()> {
+        Ok(())
+    }
 
     /// Makes all rows written so far durable.
     ///

@@ -9,6 +9,7 @@ mod functions;
 mod insert;
 mod keys;
 mod partial;
+mod partition;
 mod replacing;
 mod select;
 mod settings;
@@ -211,6 +212,10 @@ impl Engine {
                 Ok(Outcome::Done)
             }
             Statement::RenameTable(pairs) => rename(&mut catalog, &pairs, current),
+            Statement::AlterPartition { name, action, partition } => {
+                partition::run(&mut catalog, &name, &action, &partition, current, context)
+                    .map(|()| Outcome::Done)
+            }
             Statement::AlterTable { name, actions } => {
                 let (database, table) = resolve(&name, current);
                 alter::alter(catalog.table_mut(database, table)?, &actions, context).map(|()| Outcome::Done)
@@ -331,6 +336,7 @@ impl Engine {
                 | Statement::TruncateTable { .. }
                 | Statement::RenameTable(_)
                 | Statement::AlterTable { .. }
+                | Statement::AlterPartition { .. }
                 | Statement::OptimizeTable { .. }
                 | Statement::DeleteFrom { .. }
         );

@@ -88,6 +88,8 @@ pub(crate) struct TableData {
     /// Numbers of parts never change: places in the index stay right. Empty parts are kept as well.
     pub(crate) parts: Vec<Part>,
     pub(crate) index: UniqueIndex,
+    /// Rows that were taken out by DETACH PARTITION.
+    pub(crate) detached: Vec<(Partition, RecordBatch)>,
     /// Ids of the last blocks, oldest first.
     pub(crate) block_ids: VecDeque<String>,
     pub(crate) labels: HashSet<String>,
@@ -100,6 +102,7 @@ impl TableData {
             schema,
             parts: Vec::new(),
             index: UniqueIndex::default(),
+            detached: Vec::new(),
             block_ids: VecDeque::new(),
             labels: HashSet::new(),
             next_block: 1,

@@ -16,10 +16,12 @@ use crate::{
 };
 
 /// The names of the tables.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
+    "cnch_detached_parts",
     "cnch_parts",
     "columns",
     "databases",
+    "detached_parts",
     "numbers",
     "one",
     "parts",
@@ -59,6 +61,22 @@ pub(crate) fn table<'a>(name: &str, view: View<'a>) -> Result<Scope<'a>> {
         "tables" => tables(view),
         "columns" => columns(view),
         "parts" | "cnch_parts" => parts(view),
+        "detached_parts" | "cnch_detached_parts" => {
+            for Table { def, data } in view.catalog.all() {
+                for (number, (partition, _)) in data.detached.iter().enumerate() {
+                    rows.row([
+                        ("database", Value::text(&def.database)),
+                        ("table", Value::text(&def.name)),
+                        // As servers of the family have it: the value, not the id.
+                        ("partition_id", Value::text(&partition.text)),
+                        ("name", Value::text(format!("{}_{n}_{n}_0", partition.id, n = number + 1))),
+                    ]);
+                }
+            }
+            let text = || ChType::String;
+            let types = [("database", text()), ("table", text()), ("partition_id", text()), ("name", text())];
+            rows.into_scope(&types, view.context)
+        }
         "settings" => {
             for (name, kind) in settings::known() {
                 let value = view.session.setting(name);

@@ -353,6 +353,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
                 self.finish(number).await.map(|()| Next::Goes)
             }
             Ok(Outcome::Done) => {
+                match self.shared.faults.take(Point::Done, &query.sql) {
+                    Some(Effect::Fail(error)) => return self.fail(number, &error).await.map(|()| Next::Goes),
+                    Some(Effect::Cut) => {
+                        self.shared.log.update(number, |entry| entry.outcome = LogOutcome::Broken);
+                        return Ok(Next::Closes);
+                    }
+                    Some(Effect::Stall(duration)) => tokio::time::sleep(duration).await,
+                    Some(Effect::Throttle { bytes_per_second }) => {
+                        self.incoming.pace = Some(bytes_per_second)
+                    }
+                    None => {}
+                }
                 self.vendor_packets(session);
                 self.finish(number).await.map(|()| Next::Goes)
             }

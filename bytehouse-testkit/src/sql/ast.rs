@@ -79,6 +79,11 @@ pub(crate) enum Statement {
         name: TableName,
         actions: Vec<AlterAction>,
     },
+    AlterPartition {
+        name: TableName,
+        action: PartitionAction,
+        partition: PartitionName,
+    },
     OptimizeTable {
         name: TableName,
     },
@@ -244,4 +249,25 @@ pub(crate) enum AlterAction {
     ModifyColumn { column: ColumnDecl, if_exists: bool, place: Option<Place> },
     CommentColumn { name: String, comment: String, if_exists: bool },
     ModifySettings(Vec<(String, Literal)>),
+}
+
+/// What `ALTER TABLE` does to a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartitionAction {
+    Drop,
+    Detach,
+    /// From the table's own detached parts.
+    Attach,
+    AttachFrom(TableName),
+    /// `ATTACH DETACHED PARTITION … FROM …`.
+    AttachDetachedFrom(TableName),
+    ReplaceFrom(TableName),
+    MoveTo(TableName),
+}
+
+/// How a statement names a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartitionName {
+    Id(String),
+    Value(Expr),
 }

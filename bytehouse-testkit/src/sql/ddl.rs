@@ -1,7 +1,8 @@
 //! `CREATE`, `DROP`, `TRUNCATE`, `RENAME` and `ALTER`.
 
 use super::ast::{
-    AlterAction, ClusterBy, ColumnDecl, CreateTable, DefaultKind, EngineDecl, Expr, Place, Statement,
+    AlterAction, ClusterBy, ColumnDecl, CreateTable, DefaultKind, EngineDecl, Expr, PartitionAction,
+    PartitionName, Place, Statement,
 };
 use super::lexer::TokenKind;
 use super::parser::Parser;
@@ -289,8 +290,59 @@ impl Parser<'_> {
         self.expect_keywords("ALTER TABLE")?;
         let name = self.table_name()?;
         self.refuse_on_cluster()?;
+        if let Some((action, partition)) = self.partition_action()? {
+            return Ok(Statement::AlterPartition { name, action, partition });
+        }
         let actions = self.list(Self::alter_action)?;
         Ok(Statement::AlterTable { name, actions })
+    }
+
+    /// An action on a partition; `None` when another one stands here.
+    fn partition_action(&mut self) -> Result<Option<(PartitionAction, PartitionName)>> {
+        let word = |p: &mut Self, words: &str| p.keywords(words);
+        let (verb, detached) = if word(self, "DROP PARTITION") {
+            ("DROP", false)
+        } else if word(self, "DETACH PARTITION") {
+            ("DETACH", false)
+        } else if word(self, "ATTACH PARTITION") {
+            ("ATTACH", false)
+        } else if word(self, "ATTACH DETACHED PARTITION") {
+            ("ATTACH", true)
+        } else if word(self, "REPLACE PARTITION") {
+            ("REPLACE", false)
+        } else if word(self, "MOVE PARTITION") {
+            ("MOVE", false)
+        } else {
+            return Ok(None);
+        };
+        let partition = if self.keywords("ID") {
+            PartitionName::Id(self.text_literal()?)
+        } else {
+            PartitionName::Value(self.expression()?)
+        };
+        let action = match verb {
+            "DROP" => PartitionAction::Drop,
+            "DETACH" => PartitionAction::Detach,
+            "MOVE" => {
+                self.expect_keywords("TO TABLE")?;
+                PartitionAction::MoveTo(self.table_name()?)
+            }
+            "REPLACE" => {
+                self.expect_keywords("FROM")?;
+                PartitionAction::ReplaceFrom(self.table_name()?)
+            }
+            _ if self.keywords("FROM") => {
+                let from = self.table_name()?;
+                if detached {
+                    PartitionAction::AttachDetachedFrom(from)
+                } else {
+                    PartitionAction::AttachFrom(from)
+                }
+            }
+            _ if detached => return Err(self.unexpected("FROM")),
+            _ => PartitionAction::Attach,
+        };
+        Ok(Some((action, partition)))
     }
 
     fn alter_action(&mut self) -> Result<AlterAction> {
@@ -391,7 +443,8 @@ mod tests {
         let AlterAction::AddColumn { place, .. } = &actions[0] else { panic!("not an add") };
         assert_eq!(*place, Place::After("y".into()));
         for (sql, code) in [
-            ("ALTER TABLE t ATTACH PARTITION 1 FROM u", 48),
+            ("ALTER TABLE t FREEZE PARTITION 1", 48),
+            ("ALTER TABLE t REPLACE PARTITION 1", 62),
             ("ALTER TABLE t FLY", 62),
             ("CREATE TABLE t (x Int8 TTL d)", 48),
             ("CREATE TABLE t ON CLUSTER c (x Int8)", 48),

@@ -103,7 +103,7 @@ async fn alter_rewrites_the_rows() {
         ("ALTER TABLE t RENAME COLUMN id TO x", 524),
         ("ALTER TABLE t RENAME COLUMN aa TO b", 15),
         ("ALTER TABLE t MODIFY SETTING partition_level_unique_keys = 0", 36),
-        ("ALTER TABLE t ATTACH PARTITION 1 FROM u", 48),
+        ("ALTER TABLE t ATTACH PARTITION 1 FROM u", 60),
     ] {
         assert_eq!(refused(&double, sql), code, "{sql}");
     }
@@ -135,4 +135,63 @@ async fn names_of_any_kind() {
         );
         assert_eq!(double.table(&format!("{quoted}.{quoted}")).unwrap().num_rows(), 1);
     }
+}
+
+#[tokio::test]
+async fn partitions_move_are_copied_and_replaced() {
+    let double = start_with(&[
+        "CREATE TABLE c (d UInt8, v UInt8) ENGINE = CnchMergeTree PARTITION BY d ORDER BY v",
+        "CREATE TABLE c2 AS c",
+        "CREATE TABLE m (d UInt8, v UInt8) ENGINE = MergeTree PARTITION BY d ORDER BY v",
+        "CREATE TABLE m2 AS m",
+        "INSERT INTO c2 VALUES (1, 1), (2, 2)",
+        "INSERT INTO c VALUES (1, 10)",
+        "INSERT INTO m2 VALUES (1, 1), (2, 2)",
+        "INSERT INTO m VALUES (1, 10)",
+        "ALTER TABLE c ATTACH PARTITION ID '1' FROM c2",
+        "ALTER TABLE m ATTACH PARTITION 1 FROM m2",
+    ])
+    .await;
+    let rows = |table: &str| ask(&double, &format!("SELECT d, v FROM {table} ORDER BY d, v"));
+    assert_eq!(rows("c"), [["1", "1"], ["1", "10"]], "CNCH adds");
+    assert_eq!(rows("c2"), [["2", "2"]], "and moves");
+    assert_eq!(rows("m"), [["1", "1"], ["1", "10"]]);
+    assert_eq!(rows("m2"), [["1", "1"], ["2", "2"]], "ClickHouse copies");
+    double.execute("ALTER TABLE m REPLACE PARTITION 1 FROM m2").unwrap();
+    assert_eq!(rows("m"), [["1", "1"]]);
+    double.execute("ALTER TABLE m2 MOVE PARTITION 2 TO TABLE m").unwrap();
+    assert_eq!((rows("m").len(), rows("m2").len()), (2, 1));
+    double.execute("ALTER TABLE c REPLACE PARTITION ID '2' FROM c2").unwrap();
+    double.execute("ALTER TABLE c DROP PARTITION ID '1'").unwrap();
+    assert_eq!(rows("c"), [["2", "2"]]);
+    double.execute("CREATE TABLE other (d UInt8) ENGINE = MergeTree PARTITION BY d ORDER BY d").unwrap();
+    for (sql, code) in [
+        ("ALTER TABLE m ATTACH PARTITION 1 FROM other", 122),
+        ("ALTER TABLE c MOVE PARTITION 2 TO TABLE c2", 62),
+        ("ALTER TABLE m ATTACH DETACHED PARTITION 1 FROM m2", 62),
+    ] {
+        assert_eq!(refused(&double, sql), code, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn detached_partitions_of_unique_tables_go_through_the_key() {
+    let double = start_with(&[
+        "CREATE TABLE u (id UInt8, v UInt8) ENGINE = CnchMergeTree ORDER BY id UNIQUE KEY id",
+        "CREATE TABLE u2 AS u",
+        "INSERT INTO u VALUES (1, 1), (2, 2)",
+        "INSERT INTO u2 VALUES (2, 20), (3, 30)",
+    ])
+    .await;
+    assert_eq!(refused(&double, "ALTER TABLE u ATTACH PARTITION ID 'all' FROM u2"), 48);
+    assert_eq!(refused(&double, "ALTER TABLE u REPLACE PARTITION ID 'all' FROM u2"), 48);
+    double.execute("ALTER TABLE u2 DETACH PARTITION ID 'all'").unwrap();
+    assert_eq!(ask(&double, "SELECT id FROM u2").len(), 0);
+    assert_eq!(line(&double, "SELECT name FROM system.cnch_detached_parts WHERE table = 'u2'"), "all_1_1_0");
+    double.execute("ALTER TABLE u ATTACH DETACHED PARTITION ID 'all' FROM u2").unwrap();
+    assert_eq!(ask(&double, "SELECT id, v FROM u ORDER BY id"), [["1", "1"], ["2", "20"], ["3", "30"]]);
+    assert_eq!(ask(&double, "SELECT name FROM system.cnch_detached_parts").len(), 0);
+    double.execute("ALTER TABLE u DETACH PARTITION tuple()").unwrap();
+    double.execute("ALTER TABLE u ATTACH PARTITION tuple()").unwrap();
+    assert_eq!(ask(&double, "SELECT id FROM u").len(), 3);
 }

@@ -7,7 +7,9 @@ use connector_core::{
     options::{IntoValue, PropertyMap, SettingsList},
 };
 
-use super::{BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder, CompressionName, SinkModeName};
+use super::{
+    BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder, CompressionName, KeylessStrategy, SinkModeName,
+};
 use crate::sink::BytehouseCdwSink;
 
 /// Builds a [`BytehouseCdwSink`]. Setters do not fail; `build` reports every problem at once.
@@ -57,6 +59,12 @@ impl BytehouseCdwSinkBuilder {
         mode: SinkModeName;
         /// Key columns in upsert mode, where they are not those of the table.
         unique_keys: Vec<String>;
+        /// Creates announced tables that are not there (true).
+        create_tables: bool;
+        /// SETTINGS of created tables.
+        create_settings: SettingsList;
+        /// What becomes of a table without a key in an upsert mode (appended to).
+        keyless: KeylessStrategy;
         /// The longest time that a row waits for its flush (1 s).
         flush_interval: Duration;
         /// Rows that make a flush (50,000).

@@ -10,15 +10,18 @@ use connector_core::{
     BadRecordPolicy, Error, Result, Secret, TableId,
     batch::BatchPolicy,
     option_enum, option_set,
-    options::{MemorySize, Millis, Problems, PropertyMap, Seconds},
+    options::{MemorySize, Millis, Problems, PropertyMap, Seconds, SettingsList},
     retry::RetryPolicy,
 };
 use jiff::tz::TimeZone;
 
-use super::{CompressionName, connection};
+use super::{
+    CompressionName, connection,
+    creation::{KeylessStrategy, check_buckets, check_settings},
+};
 use crate::{
     config::{SinkConfig, SinkMode},
-    sink::BytehouseCdwSink,
+    sink::{AtomicWrite, BytehouseCdwSink, TableCreation},
 };
 
 option_enum! {
@@ -49,17 +52,6 @@ option_set! {
         dialect "DataSail";
         validate check;
         refused {
-            "job.writer.atomic_write" => "this version does not have atomic batches; leave the option out";
-            "job.writer.atomic_write_retry_limits" => "this version does not have atomic batches; leave the option out";
-            "job.writer.atomic_write_retry_wait_millis" => "this version does not have atomic batches; leave the option out";
-            "job.writer.ddl_create_table_order_by_fields" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_partition_by_fields" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_cluster_by_fields" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_buckets" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_sample_by_expression" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_ttl_expression" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.ddl_create_table_settings" => "this version does not create tables; create the table first, then leave the option out";
-            "job.writer.table_without_primary_key_strategy" => "this version does not create tables; a table without a key is refused in UPSERT, use INSERT for it";
             "job.common.is_merge_job" => "this version does not have the day roll; leave the option out";
             "job.writer.init_with_previous_partition" => "this version does not have the day roll; leave the option out";
             "job.writer.event_time_partition_column_name" => "this version does not have the day roll; leave the option out";
@@ -105,6 +97,34 @@ option_set! {
             "job.writer.session_properties" => session_properties: PropertyMap, default "{}", shown "";
             /// INSERT appends; UPSERT replaces and deletes by key.
             "job.writer.write_mode" => write_mode: WriteMode, default "INSERT";
+            /// With BATCH: rows go to a temporary table, whose partitions move to the target once all are written. Ignored in STREAMING.
+            "job.writer.atomic_write" => atomic_write: bool, default false;
+            /// Further tries of the commit, after errors that may pass.
+            "job.writer.atomic_write_retry_limits" => atomic_retry_limits: usize, default 30, min 0, type_name "int";
+            /// The wait between tries of the commit.
+            "job.writer.atomic_write_retry_wait_millis" => atomic_retry_wait: Duration as Millis, default 10000, min 0;
+            /// The batch's partitions take the place of the target's, instead of being added to them.
+            "job.writer.atomic_write_replace_partitions" => atomic_replace: bool, default false;
+            /// Temporary tables that other jobs left are dropped when they are older than this.
+            "job.writer.atomic_write_leftover_age" => atomic_leftover_age: Duration, default "7d";
+            /// Columns of ORDER BY of a created table; the key where none are named.
+            "job.writer.ddl_create_table_order_by_fields" => order_by: Vec<String>, optional;
+            /// Columns of PARTITION BY of a created table.
+            "job.writer.ddl_create_table_partition_by_fields" => partition_by: Vec<String>, optional;
+            /// Columns of CLUSTER BY of a created table.
+            "job.writer.ddl_create_table_cluster_by_fields" => cluster_by: Vec<String>, optional;
+            /// How many buckets `ddl_create_table_cluster_by_fields` makes.
+            "job.writer.ddl_create_table_buckets" => buckets: u32, optional, min 1, type_name "int";
+            /// SAMPLE BY of a created table.
+            "job.writer.ddl_create_table_sample_by_expression" => sample_by: String, optional, type_name "sql";
+            /// TTL of a created table.
+            "job.writer.ddl_create_table_ttl_expression" => ttl: String, optional, type_name "sql";
+            /// SETTINGS of a created table; those that come with a table go before.
+            "job.writer.ddl_create_table_settings" => create_settings: SettingsList, optional, type_name "map";
+            /// In UPSERT, for a table without a key upstream: SKIP drops its rows (counted and logged), CREATE_AS_APPEND appends.
+            "job.writer.table_without_primary_key_strategy" => keyless: KeylessStrategy, default "SKIP";
+            /// Creates a table, and its database, that is announced and not there.
+            "job.writer.ddl_create_table_enabled" => create_tables: bool, default true;
             /// Key columns in UPSERT, where they are not those of the table; UPSERT without both fails at the start.
             "job.writer.unique_keys" => unique_keys: Vec<String>, optional, shown "catalog key";
             /// Bytes of rows in memory: those that wait, and those of the INSERTs in flight, have an equal share each.
@@ -136,6 +156,10 @@ option_set! {
 fn check(options: &BytehouseCdwWriterOptions, problems: &mut Problems) {
     let properties = &options.bh_connection_properties;
     connection::check("job.writer.bh_connection_properties", properties, options.secure, problems);
+    check_buckets(options.cluster_by.as_ref(), options.buckets, options.cnch_engine, problems);
+    if let Some(settings) = &options.create_settings {
+        check_settings("job.writer.ddl_create_table_settings", settings, problems);
+    }
     let mode = options.write_mode.into();
     super::check_keys("job.writer.unique_keys", options.unique_keys.as_ref(), mode, problems);
     super::check_settings("job.writer.session_properties", options.session_properties.iter(), problems);
@@ -154,6 +178,10 @@ impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
     type Error = Error;
 
     fn try_from(options: BytehouseCdwWriterOptions) -> Result<Self> {
+        let atomic = options.atomic_write && options.job_type == JobType::Batch;
+        if options.atomic_write && !atomic {
+            tracing::warn!("`job.writer.atomic_write` has no effect with `job.common.job_type` STREAMING");
+        }
         let mut client = ClientOptions::new(options.host, options.port);
         client.user = if options.cnch_engine { "bytehouse" } else { "default" }.to_owned();
         client.password = options.token;
@@ -185,6 +213,23 @@ impl TryFrom<BytehouseCdwWriterOptions> for BytehouseCdwSink {
             retry: RetryPolicy::default(),
             insert_settings,
             insertion_label: options.insertion_label,
+            creation: TableCreation {
+                enabled: options.create_tables,
+                order_by: options.order_by.unwrap_or_default(),
+                partition_by: options.partition_by.unwrap_or_default(),
+                cluster_by: options.cluster_by.unwrap_or_default(),
+                buckets: options.buckets,
+                sample_by: options.sample_by,
+                ttl: options.ttl,
+                settings: options.create_settings.unwrap_or_default(),
+                keyless: options.keyless.into(),
+            },
+            atomic: atomic.then_some(AtomicWrite {
+                retry_limits: options.atomic_retry_limits,
+                retry_wait: options.atomic_retry_wait,
+                replace: options.atomic_replace,
+                leftover_age: options.atomic_leftover_age,
+            }),
             case_insensitive: options.case_insensitive,
             rules: EncodeRules {
                 round_down: options.round_down,

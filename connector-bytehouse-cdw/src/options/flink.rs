@@ -15,8 +15,15 @@ use connector_core::{
 };
 use jiff::{SignedDuration, tz::TimeZone};
 
-use super::{CompressionName, SinkModeName, connection, table};
-use crate::{config::SinkConfig, sink::BytehouseCdwSink};
+use super::{
+    CompressionName, SinkModeName, connection,
+    creation::{KeylessStrategy, check_settings},
+    table,
+};
+use crate::{
+    config::SinkConfig,
+    sink::{BytehouseCdwSink, TableCreation},
+};
 
 option_enum! {
     /// Where the gateway's address comes from.
@@ -35,8 +42,7 @@ option_set! {
         validate check;
         constant "type" = "bytehouse-cdw";
         refused {
-            "table.create.settings" => "this version does not create tables; create the table first, then leave the option out";
-            "table-options" => "this version does not create tables; create the table first, then leave the option out";
+            "table-options" => "it belongs to a transform, one for each table: `Transform::table_options_list`";
         }
         options {
             /// A name for people; the server sees it as part of the client's name.
@@ -67,6 +73,12 @@ option_set! {
             "table" => table: String, optional;
             /// Key columns in upsert mode, where they are not those of the table.
             "sink.unique-keys" => unique_keys: Vec<String>, optional, shown "the table's key";
+            /// SETTINGS of created tables: name=value,name='text'; a transform's `table-options` go before.
+            "table.create.settings" => create_settings: SettingsList, optional;
+            /// Creates a table, and its database, that is announced and not there.
+            "table.create.enabled" => create_tables: bool, default true;
+            /// In upsert modes, for a table without a key upstream: SKIP drops its rows (counted and logged), CREATE_AS_APPEND appends.
+            "table.create.without-primary-key" => keyless: KeylessStrategy, default "CREATE_AS_APPEND";
             /// Bytes of rows in memory: those that wait, and those of the INSERTs in flight, have an equal share each.
             "sink.buffer-flush.max-bytes" => flush_max_bytes: u64 as MemorySize, default "128mb", min "1kb";
             /// What happens to a row that its table cannot hold.
@@ -116,6 +128,9 @@ fn check(options: &BytehouseCdwSinkOptions, problems: &mut Problems) {
     super::check_keys("sink.unique-keys", options.unique_keys.as_ref(), options.mode.into(), problems);
     let settings = options.query_settings.iter().map(|s| (s.name.as_str(), s.value.as_str()));
     super::check_settings("query.settings", settings, problems);
+    if let Some(settings) = &options.create_settings {
+        check_settings("table.create.settings", settings, problems);
+    }
     if let Some(name) = &options.table
         && let Err(error) = table("table", name)
     {
@@ -166,6 +181,18 @@ impl TryFrom<BytehouseCdwSinkOptions> for BytehouseCdwSink {
             },
             insert_settings,
             insertion_label: options.insertion_label,
+            creation: TableCreation {
+                enabled: options.create_tables,
+                order_by: Vec::new(),
+                partition_by: Vec::new(),
+                cluster_by: Vec::new(),
+                buckets: None,
+                sample_by: None,
+                ttl: None,
+                settings: options.create_settings.unwrap_or_default(),
+                keyless: options.keyless.into(),
+            },
+            atomic: None,
             case_insensitive: options.case_insensitive,
             rules: EncodeRules {
                 round_down: options.round_down,

@@ -6,6 +6,7 @@
 
 mod builder;
 mod connection;
+mod creation;
 mod datasail;
 mod flink;
 
@@ -17,6 +18,7 @@ use connector_core::{
 
 pub use self::{
     builder::BytehouseCdwSinkBuilder,
+    creation::KeylessStrategy,
     datasail::{BytehouseCdwWriterOptions, BytehouseCdwWriterOptionsBuilder},
     flink::{BytehouseCdwSinkOptions, BytehouseCdwSinkOptionsBuilder},
 };

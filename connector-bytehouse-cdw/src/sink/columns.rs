@@ -83,7 +83,8 @@ impl Columns {
             delete: delete.is_some(),
             deletes,
         };
-        if config.mode.is_keyed() {
+        // A table without a key is appended to, whatever the mode.
+        if target.upsert.is_some() {
             columns.key(target, &names, config).map_err(|e| e.with_context("table", &target.table))?;
         }
         Ok(columns)

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use connector_bytehouse_common::error::description_outdated;
 use connector_core::{Error, ErrorKind, Flushed, Result, RetryState, TableId};
 use tokio::task::JoinSet;
 
@@ -143,6 +144,7 @@ impl Job {
     async fn run(&mut self, lane: &mut Lane, config: &SinkConfig, pressure: &Pressure) -> Result<Flushed> {
         let mut flushed = Flushed::default();
         let mut backoffs = config.retry.backoffs();
+        let mut looked_again = false;
         while let Some(parcel) = self.parcels.front_mut() {
             match parcel.attempt(&mut lane.session, config, &mut lane.encoded, true).await {
                 Ok(confirmed) => {
@@ -153,6 +155,13 @@ impl Job {
                     self.parcels.pop_front();
                     pressure.confirmed();
                     backoffs = config.retry.backoffs();
+                }
+                // The next try meets the table as it is now: columns are named, and the server describes them anew.
+                Err(error) if description_outdated(&error) && !std::mem::replace(&mut looked_again, true) => {
+                    tracing::warn!(
+                        table = %self.table, %error,
+                        "the table is not as it was described; the rows are sent once more"
+                    );
                 }
                 Err(error) => {
                     pressure.refused(&error, parcel.num_rows());

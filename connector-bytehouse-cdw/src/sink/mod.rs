@@ -1,13 +1,19 @@
 //! [`BytehouseCdwSink`]: what to write to, and with which guarantees.
 
+mod atomic;
 mod bad_rows;
 mod columns;
 mod compact;
+mod ddl;
+mod defaults;
 mod delivery;
+mod evolution;
 mod insert;
 mod layout;
 mod pressure;
+mod schema;
 mod split;
+mod tables;
 mod target;
 mod writer;
 
@@ -15,11 +21,15 @@ use std::{fmt, sync::Arc};
 
 use connector_core::{
     DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, SchemaChangeKind, Sink, SinkCapabilities,
-    WriterContext, async_trait,
+    WriterContext, async_trait, sink::AtomicBatch,
 };
 
-pub(crate) use self::target::Target;
 pub use self::writer::BytehouseCdwWriter;
+pub(crate) use self::{
+    atomic::AtomicWrite,
+    ddl::{Keyless, TableCreation},
+};
+use self::{atomic::Batch, tables::Tables};
 use crate::{client::Session, config::SinkConfig, options::BytehouseCdwSinkBuilder};
 
 /// Writes rows to ByteHouse CDW, or to an open-source ClickHouse with `cnch_engine=false`.
@@ -30,9 +40,12 @@ use crate::{client::Session, config::SinkConfig, options::BytehouseCdwSinkBuilde
 /// - Exactly once in the modes with keys (repeating a row changes nothing), and in mode `insert` into a table with
 ///   a deduplication window (`non_replicated_deduplication_window`, or a replicated engine), one block a flush.
 ///   Elsewhere [`Sink::check`] refuses it with the reason.
+/// - All or nothing, and exactly once, with `job.writer.atomic_write` and a source that ends: rows go to a temporary
+///   table, whose partitions move to the target once all are written.
 #[derive(Clone)]
 pub struct BytehouseCdwSink {
     config: Arc<SinkConfig>,
+    batch: Option<Arc<Batch>>,
 }
 
 impl fmt::Debug for BytehouseCdwSink {
@@ -53,7 +66,8 @@ impl BytehouseCdwSink {
     }
 
     pub(crate) fn new(config: SinkConfig) -> Self {
-        Self { config: Arc::new(config) }
+        let config = Arc::new(config);
+        Self { batch: Batch::new(Arc::clone(&config)).map(Arc::new), config }
     }
 
     #[cfg(test)]
@@ -63,7 +77,9 @@ impl BytehouseCdwSink {
 
     /// Looks at the one table that the options name.
     async fn check_table(&self, session: &mut Session, delivery: DeliveryGuarantee) -> Result<()> {
-        let exactly_once_insert = delivery == DeliveryGuarantee::ExactlyOnce && !self.config.mode.is_keyed();
+        let exactly_once_insert = delivery == DeliveryGuarantee::ExactlyOnce
+            && !self.config.mode.is_keyed()
+            && self.batch.is_none();
         let off = matches!(self.config.insert_settings.get("insert_deduplicate"), Some("0" | "false"));
         if exactly_once_insert && off {
             return Err(Error::new(
@@ -81,7 +97,21 @@ impl BytehouseCdwSink {
             }
             return Ok(());
         };
-        let target = session.target(table, &self.config).await?;
+        let Some(target) = Tables::default().check(session, table, &self.config).await? else {
+            let window = self.config.creation.settings.get("non_replicated_deduplication_window");
+            if exactly_once_insert && window.is_none_or(|window| window.value == "0") {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "exactly-once in mode insert needs a deduplication window, and the table is not there yet; \
+                     create it with one, or set non_replicated_deduplication_window among the settings of created tables",
+                )
+                .with_context("table", table));
+            }
+            return Ok(());
+        };
+        if let Some(batch) = &self.batch {
+            return batch.expect_possible(session, &target).await;
+        }
         if exactly_once_insert && !target.deduplicates {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -106,7 +136,7 @@ impl Sink for BytehouseCdwSink {
         let mode = self.config.mode;
         SinkCapabilities {
             row_kinds: mode.kinds(),
-            schema_changes: [SchemaChangeKind::CreateTable].into(),
+            schema_changes: SchemaChangeKind::ALL.into(),
             exactly_once: if mode.is_keyed() {
                 ExactlyOnce::IdempotentUpsert
             } else {
@@ -128,7 +158,11 @@ impl Sink for BytehouseCdwSink {
     }
 
     async fn open(&self, context: WriterContext) -> Result<BytehouseCdwWriter> {
-        Ok(BytehouseCdwWriter::new(Arc::clone(&self.config), context))
+        Ok(BytehouseCdwWriter::new(Arc::clone(&self.config), self.batch.clone(), context))
+    }
+
+    fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
+        self.batch.clone().map(|batch| batch as Arc<dyn AtomicBatch>)
     }
 }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use connector_bytehouse_common::{
     catalog::DescribedColumn,
     definition::{KeyPart, TableDefinition},
+    native::{BlockEncoder, ChType, ColumnDef},
 };
 use connector_core::{
     Error, ErrorKind, Result, TableId,
-    arrow::datatypes::{DataType, Schema},
+    arrow::datatypes::{DataType, Schema, SchemaRef},
 };
 
-use super::layout::Layout;
+use super::{columns::UPDATE_COLUMNS, ddl::same_columns, layout::Layout};
 use crate::config::{SinkConfig, SinkMode};
 
 /// Hidden column by which a ByteHouse unique table deletes: non-zero deletes the row's key.
@@ -44,30 +45,35 @@ pub(crate) struct Target {
     pub(crate) layout: Layout,
     /// The engine remembers the tokens of past inserts.
     pub(crate) deduplicates: bool,
+    pub(crate) engine: String,
+    /// The table has a UNIQUE KEY, in whatever mode it is written to.
+    pub(crate) unique: bool,
 }
 
 impl Target {
+    /// `append` says that a table without a key is appended to in every mode.
     pub(crate) fn new(
         table: TableId,
-        columns: Vec<DescribedColumn>,
-        definition: &TableDefinition,
+        definition: TableDefinition,
         config: &SinkConfig,
+        append: bool,
     ) -> Result<Self> {
-        let layout = Layout::new(&columns, definition, config);
-        let columns: Vec<DescribedColumn> =
-            columns.into_iter().filter(DescribedColumn::is_writable).collect();
         let mut target = Self {
-            deduplicates: deduplicates(definition),
+            deduplicates: deduplicates(&definition),
+            layout: Layout::new(&definition.columns, &definition, config),
             table,
-            columns,
+            columns: Vec::new(),
             key: Vec::new(),
             upsert: None,
-            layout,
+            engine: definition.engine.clone(),
+            unique: !definition.unique_key.is_empty(),
         };
-        target.check_partial(definition, config).map_err(|e| target.located(e))?;
-        if config.mode.is_keyed() {
-            target.key = target.find_key(definition, config).map_err(|e| target.located(e))?;
-            target.upsert = Some(target.find_upsert(definition, config).map_err(|e| target.located(e))?);
+        target.expect_storage(&definition).map_err(|e| target.located(e))?;
+        target.check_partial(&definition, config).map_err(|e| target.located(e))?;
+        target.columns = definition.columns.iter().filter(|column| column.is_writable()).cloned().collect();
+        if config.mode.is_keyed() && !append {
+            target.key = target.find_key(&definition, config).map_err(|e| target.located(e))?;
+            target.upsert = Some(target.find_upsert(&definition, config).map_err(|e| target.located(e))?);
         }
         Ok(target)
     }
@@ -87,6 +93,74 @@ impl Target {
             "the table does not allow partial updates; create it with SETTINGS enable_unique_partial_update = 1, or bring every column"
         };
         Err(Error::new(ErrorKind::Unsupported, reason))
+    }
+
+    /// True when the table tells rows apart by a key.
+    pub(super) fn has_key(definition: &TableDefinition, config: &SinkConfig) -> bool {
+        if config.cnch_engine {
+            !definition.unique_key.is_empty()
+        } else {
+            definition.engine.ends_with("ReplacingMergeTree") && !definition.order_by.is_empty()
+        }
+    }
+
+    /// Refuses what reads from elsewhere and stores nothing itself.
+    fn expect_storage(&self, definition: &TableDefinition) -> Result<()> {
+        let engine = definition.engine.as_str();
+        if engine.starts_with("Cnch") && !engine.ends_with("MergeTree") || engine == "Kafka" {
+            return Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!(
+                    "the table has the engine {engine}, which rows cannot be written to; use a CnchMergeTree table"
+                ),
+            ));
+        }
+        if definition.columns.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Unexpected,
+                "the server's definition of the table lists no columns",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses an existing table whose key is not that of the source: one of both would lose rows.
+    pub(super) fn expect_key(&self, primary_key: &[String], config: &SinkConfig) -> Result<()> {
+        if self.upsert.is_none() || primary_key.is_empty() || !config.unique_keys.is_empty() {
+            return Ok(());
+        }
+        let of_source: Vec<String> = primary_key
+            .iter()
+            .map(|name| {
+                self.column(name, config.case_insensitive).map_or(name, |column| &column.name).clone()
+            })
+            .collect();
+        if same_columns(&of_source, &self.key) {
+            return Ok(());
+        }
+        Err(self.located(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!(
+                "the table's key is ({}), and that of the source ({}): rows of different keys would replace each other; \
+                 create the table with the source's key, or name the table's in `unique_keys` if that is meant",
+                self.key.join(", "),
+                primary_key.join(", ")
+            ),
+        )))
+    }
+
+    /// Refuses rows whose types the columns cannot take, before the first one is written.
+    pub(super) fn expect_types(&self, sent: &SchemaRef, config: &SinkConfig) -> Result<()> {
+        let mut header = Vec::with_capacity(sent.fields().len());
+        for field in sent.fields() {
+            header.push(match self.columns.iter().find(|column| column.name == *field.name()) {
+                Some(column) => ColumnDef::parse(&column.name, &column.type_text)?,
+                // Hidden columns, which the server does not describe.
+                None if field.name() == UPDATE_COLUMNS => ColumnDef::new(field.name(), ChType::String),
+                None => ColumnDef::new(field.name(), ChType::UInt8),
+            });
+        }
+        BlockEncoder::new(sent, &header, &config.rules).map(|_| ()).map_err(|e| self.located(e))
     }
 
     fn located(&self, error: Error) -> Error {

@@ -6,10 +6,13 @@ use std::{
     time::Instant,
 };
 
-use connector_bytehouse_common::sql::{quote_ident, quote_table};
+use connector_bytehouse_common::{
+    error::description_outdated,
+    sql::{quote_ident, quote_table},
+};
 use connector_core::{
-    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, SchemaChange, SinkWriter,
-    TableId, WriterContext,
+    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, RowKind, SchemaChange,
+    SinkWriter, TableId, UnknownColumns, WriterContext,
     arrow::{
         array::{AsArray, RecordBatch},
         compute::{cast, concat_batches},
@@ -20,17 +23,19 @@ use connector_core::{
 };
 
 use super::{
+    atomic::Batch,
     columns::{Columns, Versions},
     compact::compact,
     delivery::{Job, Lane, Lanes, wait},
     insert::{Block, Parcel, Route},
     pressure::{Fill, Pressure},
     split::Split,
+    tables::Tables,
     target::{Target, Upsert},
 };
 use crate::{
     client::Session,
-    config::{Fate, SinkConfig},
+    config::{Fate, SinkConfig, SinkMode},
     metrics::ROWS_DROPPED,
 };
 
@@ -43,8 +48,8 @@ enum State {
 
 /// One table's buffer.
 #[derive(Debug)]
-struct Buffer {
-    route: Arc<Route>,
+pub(super) struct Buffer {
+    pub(super) route: Arc<Route>,
     /// The INSERT that takes rows while they come in, in mode insert.
     parcel: Parcel,
     /// The connection of that INSERT while it is open.
@@ -62,31 +67,44 @@ struct Buffer {
 /// `sink.buffer-flush.max-bytes`: a failed INSERT is sent again as it was.
 #[derive(Debug)]
 pub struct BytehouseCdwWriter {
-    config: Arc<SinkConfig>,
-    session: Session,
-    buffers: BTreeMap<TableId, Buffer>,
-    lanes: Lanes,
+    pub(super) config: Arc<SinkConfig>,
+    pub(super) session: Session,
+    pub(super) tables: Tables,
+    pub(super) buffers: BTreeMap<TableId, Buffer>,
+    pub(super) lanes: Lanes,
     fill: Fill,
     pressure: Arc<Pressure>,
     /// Rows wait for the token that the flush brings.
-    holds: bool,
+    pub(super) holds: bool,
+    /// Rows go to the temporary table of this batch.
+    batch: Option<Arc<Batch>>,
+    /// Columns that a table lacks are left out instead of refused.
+    pub(super) leaves_out_columns: bool,
+    warned_columns: bool,
     state: State,
     warned_kinds: bool,
 }
 
 impl BytehouseCdwWriter {
-    pub(super) fn new(config: Arc<SinkConfig>, context: WriterContext) -> Self {
+    pub(super) fn new(config: Arc<SinkConfig>, batch: Option<Arc<Batch>>, context: WriterContext) -> Self {
         // What waits and each INSERT under way get their share of the memory.
         let shares = config.max_in_flight.saturating_add(1);
         let policy = BatchPolicy { max_bytes: (config.flush.max_bytes / shares).max(1), ..config.flush };
         let pressure = Arc::new(Pressure::new(policy));
         Self {
             session: Session::new(&config),
+            tables: Tables::default(),
+            leaves_out_columns: context.unknown_columns == UnknownColumns::LeaveOut,
+            warned_columns: false,
             buffers: BTreeMap::new(),
             lanes: Lanes::new(Arc::clone(&config), Arc::clone(&pressure)),
             fill: Fill::default(),
             pressure,
-            holds: context.delivery == DeliveryGuarantee::ExactlyOnce && !config.mode.is_keyed(),
+            // An atomic batch is exactly once by itself.
+            holds: context.delivery == DeliveryGuarantee::ExactlyOnce
+                && !config.mode.is_keyed()
+                && batch.is_none(),
+            batch,
             state: State::Open,
             warned_kinds: false,
             config,
@@ -131,12 +149,26 @@ impl BytehouseCdwWriter {
     }
 
     async fn describe_once(&mut self, table: &TableId, schema: &SchemaRef) -> Result<Buffer> {
-        let target = self.session.target(table, &self.config).await?;
+        let target = self.tables.target(&mut self.session, table, &self.config).await?;
+        self.buffer(target, schema).await
+    }
+
+    /// A buffer for rows of `schema`, checked against the table's columns.
+    pub(super) async fn buffer(&mut self, target: Target, schema: &SchemaRef) -> Result<Buffer> {
+        let schema = match self.leaves_out_columns {
+            true => &target.known_schema(schema, self.config.case_insensitive)?,
+            false => schema,
+        };
         let columns = Columns::new(&target, schema, &self.config)?;
+        target.expect_types(&columns.sent, &self.config)?;
         let mut versions = Versions::default();
         if columns.fills_version() {
             versions.beyond(self.highest_version(&target).await?);
         }
+        let target = match &self.batch {
+            Some(batch) => batch.redirect(&mut self.session, target).await?,
+            None => target,
+        };
         Ok(Buffer::new(Route::new(target, columns), versions))
     }
 
@@ -187,13 +219,24 @@ impl BytehouseCdwWriter {
 
     async fn take(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
         let table = self.target_of(table);
-        let rows = self.only_taken(&table, rows)?;
+        if self.tables.is_skipped(&table) {
+            metrics::counter!(ROWS_DROPPED, "table" => table.to_string()).increment(rows.num_rows() as u64);
+            return Ok(());
+        }
+        let rows = self.only_taken(&table, rows, self.config.mode)?;
         if rows.num_rows() == 0 {
             return Ok(());
         }
+        if self.batch.is_some() && self.config.mode.is_keyed() {
+            expect_no_deletes(&table, &rows)?;
+        }
+        let rows = self.known_columns(&table, rows).await?;
         self.prepare(&table, rows.rows().schema_ref()).await?;
+        let appends = self.buffers.get(&table).is_some_and(|buffer| buffer.route.columns.identity.is_none());
+        // A table without a key is appended to in the modes with keys too: it takes new rows only.
+        let rows = if appends { self.only_taken(&table, rows, SinkMode::Insert)? } else { rows };
         self.fill.add(rows.num_rows(), rows.memory_size());
-        if self.holds || self.config.mode.is_keyed() {
+        if self.holds || !appends {
             if let Some(buffer) = self.buffers.get_mut(&table) {
                 buffer.rows.push(rows);
             }
@@ -204,6 +247,22 @@ impl BytehouseCdwWriter {
             self.dispatch_all(None).await?;
         }
         Ok(())
+    }
+
+    /// The rows without columns that the table lacks, where the pipeline wants it so.
+    async fn known_columns(&mut self, table: &TableId, rows: ChangeBatch) -> Result<ChangeBatch> {
+        if !self.leaves_out_columns {
+            return Ok(rows);
+        }
+        if !self.buffers.contains_key(table) {
+            self.prepare(table, rows.rows().schema_ref()).await?;
+        }
+        let Some(buffer) = self.buffers.get(table) else { return Ok(rows) };
+        let (rows, left_out) = buffer.route.target.known_rows(rows, self.config.case_insensitive)?;
+        if !left_out.is_empty() && !std::mem::replace(&mut self.warned_columns, true) {
+            tracing::warn!(%table, columns = left_out.join(", "), "the table lacks columns, which are left out as the policy for schema changes says");
+        }
+        Ok(rows)
     }
 
     /// Sends rows as soon as there are enough of them.
@@ -224,7 +283,9 @@ impl BytehouseCdwWriter {
         match buffer.parcel.attempt(session, &self.config, encoded, false).await {
             Ok(_) => Ok(()),
             // Trying again is the business of the job that finishes the INSERT.
-            Err(error) if error.is_transient() || Split::after(&error).is_some() => {
+            Err(error)
+                if error.is_transient() || Split::after(&error).is_some() || description_outdated(&error) =>
+            {
                 tracing::debug!(%table, %error, "an INSERT broke off while rows were sent; it starts over");
                 self.pressure.refused(&error, buffer.parcel.num_rows());
                 self.dispatch(table, None).await
@@ -255,10 +316,9 @@ impl BytehouseCdwWriter {
         }
     }
 
-    /// The rows of kinds that the mode takes.
-    fn only_taken(&mut self, table: &TableId, rows: ChangeBatch) -> Result<ChangeBatch> {
-        let mode = self.config.mode;
-        if rows.is_append_only() && mode.kinds().contains(&connector_core::RowKind::Insert) {
+    /// The rows of kinds that a mode takes.
+    fn only_taken(&mut self, table: &TableId, rows: ChangeBatch, mode: SinkMode) -> Result<ChangeBatch> {
+        if rows.is_append_only() && mode.kinds().contains(&RowKind::Insert) {
             return Ok(rows);
         }
         let before = rows.num_rows();
@@ -290,7 +350,7 @@ impl BytehouseCdwWriter {
     }
 
     /// Has what waits for one table sent.
-    async fn dispatch(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
+    pub(super) async fn dispatch(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
         if !self.buffers.get(table).is_some_and(Buffer::waits) {
             return Ok(());
         }
@@ -379,6 +439,19 @@ fn concat(batches: &[ChangeBatch]) -> Result<Option<RecordBatch>> {
         .map_err(|e| Error::new(ErrorKind::Unexpected, "cannot join batches").with_source(e))
 }
 
+/// A delete would meet the temporary table only, and the row in the target would live on.
+fn expect_no_deletes(table: &TableId, rows: &ChangeBatch) -> Result<()> {
+    let deletes = |row: usize| matches!(rows.kinds().get(row), RowKind::Delete | RowKind::UpdateBefore);
+    if rows.is_append_only() || !(0..rows.num_rows()).any(deletes) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "an atomic batch takes +I and +U rows only: it cannot delete what is in the target; leave atomic_write out",
+    )
+    .with_context("table", table))
+}
+
 #[async_trait]
 impl SinkWriter for BytehouseCdwWriter {
     async fn write(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
@@ -387,29 +460,34 @@ impl SinkWriter for BytehouseCdwWriter {
         self.settle(outcome, "bytehouse.write").await
     }
 
-    /// Takes announcements only: the table must be there, with a column for each announced one. Changes to
-    /// tables are refused.
+    /// Announcements: the table is checked, or created when it is not there. Changes: `ALTER TABLE`, where the
+    /// table is not as they want it already. A change that fails leaves the writer as it was.
     async fn apply(&mut self, change: &SchemaChange) -> Result<()> {
         self.expect_open()?;
-        let SchemaChange::CreateTable { table, schema } = change else {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the sink cannot apply a {}; change the table yourself, then restart",
-                    change.kind().as_str()
-                ),
-            )
-            .with_operation("bytehouse.apply")
-            .with_context("table", self.target_of(change.table())));
+        let table = self.target_of(change.table());
+        let SchemaChange::CreateTable { schema, .. } = change else {
+            if self.batch.is_some() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "a {} came in an atomic batch, which leaves the target as it is until its end",
+                        change.kind().as_str()
+                    ),
+                )
+                .with_operation("bytehouse.apply")
+                .with_context("table", table));
+            }
+            return self.evolve(&table, change).await.map_err(|e| e.with_operation("bytehouse.apply"));
         };
-        let table = self.target_of(table);
-        let known =
-            self.buffers.get(&table).is_some_and(|buffer| buffer.route.columns.source == schema.columns);
-        if known {
-            return Ok(());
-        }
-        let outcome = self.prepare(&table, &schema.columns).await;
+        let outcome = self.announce(&table, schema).await;
         self.settle(outcome, "bytehouse.apply").await
+    }
+
+    async fn refresh(&mut self, table: &TableId) -> Result<()> {
+        self.expect_open()?;
+        let table = self.target_of(table);
+        let outcome = self.let_go(&table).await;
+        self.settle(outcome, "bytehouse.refresh").await
     }
 
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {

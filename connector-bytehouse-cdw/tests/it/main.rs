@@ -1,7 +1,9 @@
 //! The sink against the in-process double.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod atomic;
 mod conformance;
+mod evolution;
 mod faults;
 mod in_flight;
 mod insert;
@@ -12,5 +14,6 @@ mod partial;
 mod server_options;
 mod splitting;
 mod support;
+mod tables;
 mod upsert;
 mod values;

@@ -60,16 +60,11 @@ fn bounds_unknown_keys_and_mixtures_are_errors_that_help() {
 
 #[test]
 fn what_this_version_does_not_do_is_refused_by_name() {
-    for (key, value) in [
-        ("job.writer.atomic_write", "true"),
-        ("job.writer.ddl_create_table_settings", "{}"),
-        ("job.writer.table_without_primary_key_strategy", "SKIP"),
-        ("job.common.is_merge_job", "true"),
-    ] {
+    for (key, value) in [("job.common.is_merge_job", "true"), ("job.common.time_unit", "DAY")] {
         let text = refused(datasail(&[(key, value)]));
         assert!(text.contains(key) && text.contains("this version does not"), "{text}");
     }
-    assert!(refused(flink(&[("table.create.settings", "a=1")])).contains("table.create.settings"));
+    assert!(refused(flink(&[("table-options", "a=1")])).contains("Transform"));
 }
 
 #[test]
@@ -111,4 +106,20 @@ fn options_md_is_what_the_declarations_say() {
         fs::write(&path, &text).unwrap();
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), text, "run it with UPDATE_DOCS=1");
+}
+
+#[test]
+fn options_of_created_tables_are_checked_before_anything_is_sent() {
+    let clustered = [("job.writer.ddl_create_table_cluster_by_fields", "id")];
+    assert!(refused(datasail(&clustered)).contains("ddl_create_table_buckets"));
+    let buckets = [("job.writer.ddl_create_table_buckets", "4")];
+    assert!(refused(datasail(&buckets)).contains("ddl_create_table_cluster_by_fields"));
+    let foreign = [clustered[0], buckets[0], ("job.writer.cnch_engine", "false")];
+    assert!(refused(datasail(&foreign)).contains("CLUSTER BY"));
+    let settings = [("job.writer.ddl_create_table_settings", r#"{"a b": 1}"#)];
+    assert!(refused(datasail(&settings)).contains("ddl_create_table_settings"));
+    let injected = [("job.writer.ddl_create_table_settings", r#"{"a=1,b": 1}"#)];
+    assert!(refused(datasail(&injected)).contains("ddl_create_table_settings"));
+    let strategy = [("job.writer.table_without_primary_key_strategy", "DROP")];
+    assert!(refused(datasail(&strategy)).contains("CREATE_AS_APPEND"));
 }

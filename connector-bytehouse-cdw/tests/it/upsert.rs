@@ -94,7 +94,12 @@ async fn a_delete_needs_its_key_only() {
 async fn tables_that_cannot_upsert_are_refused_at_the_start() {
     let double = double().await;
     create(&double, "keyless", "ENGINE = CnchMergeTree ORDER BY id");
-    let sink = builder(&double).mode(SinkModeName::Upsert).table("app.keyless").build().unwrap();
+    let sink = builder(&double)
+        .mode(SinkModeName::Upsert)
+        .keyless(connector_bytehouse_cdw::options::KeylessStrategy::Skip)
+        .table("app.keyless")
+        .build()
+        .unwrap();
     let error = sink.check(AT_LEAST_ONCE).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
     assert!(error.message().contains("UNIQUE KEY"), "{error}");

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalog::{DefaultKind, DescribedColumn};
 
 fn column(name: &str) -> KeyPart {
     KeyPart::Column(name.into())
@@ -164,5 +165,60 @@ proptest! {
         let key = crate::sql::quote_idents(names.iter().map(String::as_str));
         let table = TableDefinition::parse(&format!("CREATE TABLE t (a UInt8) ENGINE = X ORDER BY ({key}) SETTINGS a = 1")).unwrap();
         prop_assert_eq!(table.order_by.iter().filter_map(KeyPart::column).collect::<Vec<_>>(), names);
+    }
+}
+
+fn columns_of(statement: &str) -> Vec<(String, String, DefaultKind, String, String)> {
+    let columns = TableDefinition::parse(statement).unwrap().columns;
+    let parts = |c: DescribedColumn| (c.name, c.type_text, c.default_kind, c.default_expression, c.comment);
+    columns.into_iter().map(parts).collect()
+}
+
+#[test]
+fn columns_with_everything_that_may_follow_a_name() {
+    let statement = "CREATE TABLE app.`t` UUID '0'\n(\n    `id` UInt64 NOT NULL COMMENT 'the (key), really',\n    \
+         `n` Nullable(Decimal(18, 4)) DEFAULT CAST('0.0', 'Decimal(18, 4)') COMMENT 'it\\'s' CODEC(ZSTD(1)),\n    \
+         `a.b` Array(Tuple(x String, `default` UInt8)), m Map(String, String) KV,\n    \
+         `day` Date MATERIALIZED toDate(d), twice UInt8 ALIAS id * 2 TTL day + toIntervalDay(1), \
+         e String EPHEMERAL, `comment` String DEFAULT NULL IS NOT NULL, INDEX ix id TYPE minmax GRANULARITY 3, \
+         PRIMARY KEY id, CONSTRAINT c CHECK id > 1, PROJECTION p (SELECT id), index String, nest.el Array(UInt8)\n)\n\
+         ENGINE = MergeTree ORDER BY id";
+    let row = |name: &str, ty: &str, kind, expression: &str, comment: &str| {
+        (name.to_owned(), ty.to_owned(), kind, expression.to_owned(), comment.to_owned())
+    };
+    assert_eq!(
+        columns_of(statement),
+        [
+            row("id", "UInt64", DefaultKind::None, "", "the (key), really"),
+            row(
+                "n",
+                "Nullable(Decimal(18, 4))",
+                DefaultKind::Default,
+                "CAST('0.0', 'Decimal(18, 4)')",
+                "it's"
+            ),
+            row("a.b", "Array(Tuple(x String, `default` UInt8))", DefaultKind::None, "", ""),
+            row("m", "Map(String, String)", DefaultKind::None, "", ""),
+            row("day", "Date", DefaultKind::Materialized, "toDate(d)", ""),
+            row("twice", "UInt8", DefaultKind::Alias, "id * 2", ""),
+            row("e", "String", DefaultKind::Ephemeral, "", ""),
+            row("comment", "String", DefaultKind::Default, "NULL IS NOT NULL", ""),
+            row("index", "String", DefaultKind::None, "", ""),
+            row("nest.el", "Array(UInt8)", DefaultKind::None, "", ""),
+        ]
+    );
+    assert!(TableDefinition::parse("CREATE TABLE a AS b ENGINE = Memory").is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_names_and_comments_come_back(names in proptest::collection::vec("\\PC{1,6}|[`'\"\\\\(),]{1,4}", 1..5), comment in "\\PC*|[`'\"\\\\(),]{0,8}") {
+        let list: Vec<String> = names.iter().map(|name| {
+            format!("{} Nullable(Decimal(9, 2)) COMMENT {}", crate::sql::quote_ident(name), crate::sql::quote_literal(&comment))
+        }).collect();
+        let statement = format!("CREATE TABLE t ({}) ENGINE = MergeTree ORDER BY tuple()", list.join(", "));
+        let columns = TableDefinition::parse(&statement).unwrap().columns;
+        prop_assert_eq!(columns.iter().map(|c| c.name.clone()).collect::<Vec<_>>(), names);
+        prop_assert!(columns.iter().all(|c| c.type_text == "Nullable(Decimal(9, 2))" && c.comment == comment));
     }
 }

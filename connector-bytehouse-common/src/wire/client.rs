@@ -279,7 +279,26 @@ impl Client {
     /// # Errors
     /// As [`query`](Self::query), and what the server's code says.
     pub async fn execute(&mut self, sql: &str, settings: &Settings) -> Result<QuerySummary> {
-        let mut stream = self.query(sql, settings).await?;
+        self.run(sql, settings, None).await
+    }
+
+    /// [`execute`](Self::execute) under a query id of the caller's: the server refuses a second statement of that
+    /// id (216, transient) while the first one still runs.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub async fn execute_as(
+        &mut self,
+        sql: &str,
+        settings: &Settings,
+        query_id: &str,
+    ) -> Result<QuerySummary> {
+        self.run(sql, settings, Some(query_id)).await
+    }
+
+    async fn run(&mut self, sql: &str, settings: &Settings, query_id: Option<&str>) -> Result<QuerySummary> {
+        let query_id = self.start(sql, settings, query_id).await?;
+        let mut stream = QueryStream::new(&mut *self, query_id);
         while stream.next_block().await?.is_some() {}
         Ok(stream.summary())
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -133,6 +133,8 @@ pub(super) struct Shared<S: Source> {
     pub(super) schema_changes: BTreeSet<SchemaChangeKind>,
     pub(super) checkpoint_every: Duration,
     pub(super) deduplicated: bool,
+    /// In an atomic batch: the splits as far as they are flushed. Nothing is stored before the commit.
+    pub(super) batch: Option<Mutex<BTreeMap<SplitId, S::Split>>>,
     pub(super) dead_letter_table: TableId,
 }
 
@@ -170,8 +172,10 @@ pub(super) struct Chain<S: Source, W> {
     progress: BTreeMap<SplitId, S::Split>,
     /// Splits that moved since the last commit.
     moved: BTreeSet<SplitId>,
-    /// Held while there are rows that are not flushed.
-    unflushed: Option<OwnedRwLockReadGuard<()>>,
+    /// Held while a restart would read rows again that were written: none of them may meet a changed table.
+    gate: Option<OwnedRwLockReadGuard<()>>,
+    /// Rows were written since the last flush.
+    unflushed: bool,
     schema_changes_seen: usize,
     totals: Totals,
 }
@@ -193,7 +197,8 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
             metrics: ChainMetrics::new(&shared.name, index),
             progress: splits.iter().map(|split| (split.id(), split.clone())).collect(),
             moved: BTreeSet::new(),
-            unflushed: None,
+            gate: None,
+            unflushed: false,
             schema_changes_seen: shared.gate.count(),
             shared,
             totals: Totals::default(),
@@ -245,7 +250,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         drains: &mut watch::Receiver<u64>,
         checkpoint_at: Instant,
     ) -> Step<S::Split> {
-        let flush_at = if self.unflushed.is_some() { self.writer.flush_due() } else { None };
+        let flush_at = if self.unflushed { self.writer.flush_due() } else { None };
         let due = flush_at.map_or(checkpoint_at, |at| at.min(checkpoint_at));
         let step = if due == checkpoint_at { Step::Checkpoint } else { Step::Flush };
         // The timer's ticks are coarse: what is due already does not wait for one.
@@ -255,7 +260,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(due.into()) => step,
-            _ = drains.changed(), if self.unflushed.is_some() => Step::Flush,
+            _ = drains.changed(), if self.gate.is_some() => Step::Checkpoint,
             event = queue.recv() => event.map_or(Step::End, Step::Event),
         }
     }
@@ -317,14 +322,23 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
 
     /// Enters the schema gate before rows are written, and catches up with what other chains changed.
     async fn hold(&mut self) -> Result<()> {
-        if self.unflushed.is_none() {
-            self.unflushed = Some(self.shared.gate.enter().await);
-            for change in self.shared.gate.since(self.schema_changes_seen) {
-                self.writer.apply(&change).await.map_err(|e| self.located(e))?;
-                self.schema_changes_seen += 1;
-            }
+        if self.gate.is_none() {
+            self.gate = Some(self.shared.gate.enter().await);
+            self.catch_up().await?;
         }
+        self.unflushed = true;
         Ok(())
+    }
+
+    /// Lets the writer know of what other chains changed. It does not apply the changes again: rows written
+    /// since would go with a second `TRUNCATE` or `DROP COLUMN`.
+    async fn catch_up(&mut self) -> Result<Vec<SchemaChange>> {
+        let changes = self.shared.gate.since(self.schema_changes_seen);
+        for change in &changes {
+            self.writer.refresh(change.table()).await.map_err(|e| self.located(e))?;
+            self.schema_changes_seen += 1;
+        }
+        Ok(changes)
     }
 
     async fn dead_letter(&mut self, records: &[BadRecord]) -> Result<()> {
@@ -337,9 +351,10 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         self.totals.dead_letters += count;
         self.metrics.dead_letters.increment(count);
         // Entering twice would wait for a chain that waits for this one.
-        if self.unflushed.is_none() {
-            self.unflushed = Some(self.shared.gate.enter().await);
+        if self.gate.is_none() {
+            self.gate = Some(self.shared.gate.enter().await);
         }
+        self.unflushed = true;
         Ok(())
     }
 
@@ -354,7 +369,8 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
             tracing::info!(table = %change.table(), kind = change.kind().as_str(), "schema change left out by policy");
             return Ok(());
         }
-        self.flush(commands).await?;
+        // Stored as well: a restart must not read rows of the old shape into the changed table.
+        self.checkpoint(commands).await?;
         if change.kind() == SchemaChangeKind::CreateTable {
             self.writer.apply(&change).await.map_err(|e| self.located(e))?;
             self.shared.gate.announced(&change);
@@ -362,11 +378,12 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         }
         let shared = Arc::clone(&self.shared);
         let _all_flushed = shared.gate.drained().await;
-        for earlier in shared.gate.since(self.schema_changes_seen) {
-            self.writer.apply(&earlier).await.map_err(|e| self.located(e))?;
-            self.schema_changes_seen += 1;
-        }
+        let earlier = self.catch_up().await?;
         for change in planned {
+            // The same event in another split, which this chain had not come to.
+            if earlier.contains(&change) {
+                continue;
+            }
             if self.apply_one(&change).await? {
                 shared.gate.applied(&change);
                 self.schema_changes_seen += 1;
@@ -416,7 +433,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
 
     /// Makes all rows written so far durable. Under a deduplicating sink that is a checkpoint too.
     async fn flush(&mut self, commands: &mpsc::UnboundedSender<Command<S::Split>>) -> Result<()> {
-        if self.unflushed.is_none() {
+        if !self.unflushed {
             return Ok(());
         }
         if self.shared.deduplicated {
@@ -430,7 +447,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         self.flush_writers(None).await
     }
 
-    /// Flushes both sinks and lets other chains change tables again.
+    /// Flushes both sinks.
     async fn flush_writers(&mut self, token: Option<&FlushToken>) -> Result<()> {
         let started = Instant::now();
         let flushed = self.writer.flush(token).await.map_err(|e| self.located(e))?;
@@ -438,7 +455,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         if let Some(writer) = &mut self.dead_letters {
             writer.flush(None).await?;
         }
-        self.unflushed = None;
+        self.unflushed = false;
         self.totals.rows_written += flushed.rows;
         self.totals.bytes_written += flushed.bytes;
         self.totals.flushes += 1;
@@ -477,10 +494,19 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
     ) -> Result<()> {
         let splits = self.moved_splits();
         if splits.is_empty() && !always {
+            self.gate = None;
+            return Ok(());
+        }
+        if let Some(batch) = &self.shared.batch {
+            let mut batch = batch.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.extend(splits.into_iter().map(|split| (split.id(), split)));
+            self.gate = None;
             return Ok(());
         }
         self.shared.coordinator.commit(self.index, &splits).await?;
         self.moved.clear();
+        // Other chains may change tables again.
+        self.gate = None;
         self.metrics.checkpoints.increment(1);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.metrics.checkpoint_time.set(now.as_secs_f64());

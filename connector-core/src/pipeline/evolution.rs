@@ -13,6 +13,7 @@ use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, watch};
 use crate::{
     error::{Error, ErrorKind, Result},
     schema::{ColumnPosition, SchemaChange, SchemaChangeKind, TableId, TableSchema},
+    sink::UnknownColumns,
 };
 
 /// What happens to schema changes; the names are Flink CDC's. Announcements of tables pass under every one.
@@ -113,6 +114,15 @@ impl SchemaChangePolicy {
 fn lenient(change: &SchemaChange, schema: Option<&TableSchema>) -> Vec<SchemaChange> {
     let column_of = |name: &str| schema.and_then(|schema| schema.columns.field_with_name(name).ok());
     match change {
+        // A column that is there already, of another type: the table's takes the values of both if it can.
+        SchemaChange::AddColumn { table, column, .. } if column_of(column.name()).is_some() => {
+            vec![SchemaChange::AlterColumnType {
+                table: table.clone(),
+                column: column.name().clone(),
+                data_type: column.data_type().clone(),
+                nullable: true,
+            }]
+        }
         SchemaChange::AddColumn { table, column, .. } => vec![SchemaChange::AddColumn {
             table: table.clone(),
             column: Arc::new(column.as_ref().clone().with_nullable(true)),
@@ -165,12 +175,12 @@ impl SchemaGate {
         Self { policy, lock: Arc::default(), drain: watch::Sender::new(0), state: Mutex::default() }
     }
 
-    /// Held by a chain while it has rows that are not flushed.
+    /// Held by a chain while it has rows that are not flushed, or that a restart would read again.
     pub(super) async fn enter(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.lock).read_owned().await
     }
 
-    /// Asks all chains to flush, and waits until none holds rows.
+    /// Asks all chains for a checkpoint, and waits until none holds rows.
     pub(super) async fn drained(&self) -> OwnedRwLockWriteGuard<()> {
         self.drain.send_modify(|count| *count += 1);
         Arc::clone(&self.lock).write_owned().await
@@ -185,6 +195,16 @@ impl SchemaGate {
     pub(super) fn plan(&self, change: &SchemaChange) -> Result<Vec<SchemaChange>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.policy.plan(change, state.tables.get(change.table()))
+    }
+
+    /// Rows may bring columns that a policy has not let through to the table.
+    pub(super) fn unknown_columns(&self) -> UnknownColumns {
+        let restricted = !self.policy.include.is_empty() || !self.policy.exclude.is_empty();
+        match self.policy.behavior {
+            SchemaChangeBehavior::Ignore | SchemaChangeBehavior::TryEvolve => UnknownColumns::LeaveOut,
+            _ if restricted => UnknownColumns::LeaveOut,
+            _ => UnknownColumns::Refuse,
+        }
     }
 
     /// True when a change that cannot be applied is only worth a warning.

@@ -32,7 +32,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     schema::TableId,
     sink::{DeliveryGuarantee, ExactlyOnce, Sink},
-    source::Source,
+    source::{Boundedness, Source},
     split::SplitId,
 };
 
@@ -218,6 +218,21 @@ impl<S: Source, K: Sink> Pipeline<S, K> {
                 format!("exactly-once is not possible: {reason}"),
             )
             .with_context("sink", self.sink.connector()));
+        }
+        if self.sink.atomic_batch().is_some() {
+            let refuse = |text: &'static str| {
+                Err(Error::new(ErrorKind::Unsupported, text).with_context("sink", self.sink.connector()))
+            };
+            if self.source.boundedness() != Boundedness::Bounded {
+                return refuse(
+                    "an atomic batch needs a source that ends; bound the source, or switch the atomic batch off",
+                );
+            }
+            if self.store.is_none() {
+                return refuse(
+                    "an atomic batch needs a checkpoint store: it says where a commit that broke off goes on",
+                );
+            }
         }
         self.source.check().await?;
         self.sink.check(self.delivery).await?;

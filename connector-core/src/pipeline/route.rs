@@ -12,6 +12,7 @@ use regex::Regex;
 use crate::{
     change::{ChangeBatch, RowKind, RowKinds},
     error::{Error, ErrorKind, Result},
+    options::{IntoValue, SettingsList},
     schema::{SchemaChange, TableId, TableSchema},
 };
 
@@ -126,6 +127,17 @@ impl Transform {
     ) -> Self {
         self.table_options = options.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
         self
+    }
+
+    /// As [`Self::table_options`], from the text of Flink CDC's `table-options`: `name=1,other='text, with comma'`.
+    ///
+    /// # Errors
+    /// `OptionInvalid` when it is no such list.
+    pub fn table_options_list(self, list: &str) -> Result<Self> {
+        let list: SettingsList = list
+            .into_value()
+            .map_err(|reason| Error::new(ErrorKind::OptionInvalid, format!("`table-options` {reason}")))?;
+        Ok(self.table_options(list.iter().map(|setting| (setting.name.clone(), setting.value.clone()))))
     }
 
     fn indices(&self, schema: &Schema) -> Result<Option<Vec<usize>>> {

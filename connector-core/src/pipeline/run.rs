@@ -1,6 +1,9 @@
 //! One run of a pipeline: restores or discovers splits, starts the chains, waits for their end.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use tokio::{
     sync::mpsc,
@@ -22,7 +25,7 @@ use crate::{
     dynamic::DynWriter,
     error::{Error, ErrorKind, Result},
     schema::TableId,
-    sink::{DeliveryGuarantee, ExactlyOnce, Sink, WriterContext},
+    sink::{AtomicBatch, DeliveryGuarantee, ExactlyOnce, Sink, WriterContext},
     source::{Boundedness, Source},
     split::{Split, SplitId},
 };
@@ -37,6 +40,8 @@ pub(super) struct Run<S: Source, K: Sink> {
     begun: BTreeMap<SplitId, Option<String>>,
     resumed: bool,
     totals: Totals,
+    batch: Option<Arc<dyn AtomicBatch>>,
+    host_stop: CancellationToken,
 }
 
 impl<S: Source, K: Sink> Run<S, K> {
@@ -45,7 +50,9 @@ impl<S: Source, K: Sink> Run<S, K> {
         let (coordinator, pending, resumed) =
             Coordinator::load(Arc::clone(&pipeline.source), pipeline.store.clone()).await?;
         let capabilities = pipeline.sink.capabilities();
-        let deduplicated = pipeline.delivery == DeliveryGuarantee::ExactlyOnce
+        let batch = pipeline.sink.atomic_batch();
+        let deduplicated = batch.is_none()
+            && pipeline.delivery == DeliveryGuarantee::ExactlyOnce
             && capabilities.exactly_once == ExactlyOnce::DeduplicatedFlush;
         let shared = Arc::new(Shared {
             name: pipeline.name.clone(),
@@ -54,6 +61,7 @@ impl<S: Source, K: Sink> Run<S, K> {
             schema_changes: capabilities.schema_changes,
             checkpoint_every: pipeline.checkpoint_every,
             deduplicated,
+            batch: batch.is_some().then(Mutex::default),
             dead_letter_table: pipeline
                 .dead_letters
                 .as_ref()
@@ -68,9 +76,17 @@ impl<S: Source, K: Sink> Run<S, K> {
             begun: BTreeMap::new(),
             resumed,
             totals: Totals::default(),
+            batch,
+            host_stop,
         };
         for flush in pending {
-            run.repeat(flush).await?;
+            match run.batch.clone() {
+                Some(batch) => run.go_on_with_commit(&*batch, flush).await?,
+                None => run.repeat(flush).await?,
+            }
+        }
+        if let Some(batch) = &run.batch {
+            batch.begin(&run.pipeline.name).await?;
         }
         let splits = run.splits().await?;
         run.begun =
@@ -145,7 +161,57 @@ impl<S: Source, K: Sink> Run<S, K> {
             chain,
             chains: self.pipeline.parallelism,
             delivery: self.pipeline.delivery,
+            unknown_columns: self.shared.gate.unknown_columns(),
         }
+    }
+
+    /// Ends the commit of an earlier run.
+    async fn go_on_with_commit(&self, batch: &dyn AtomicBatch, pending: Pending<S::Split>) -> Result<()> {
+        tracing::info!(pipeline = self.shared.name, batch = %pending.token, "going on with a commit that broke off");
+        self.commit_batch(batch, pending).await
+    }
+
+    /// Makes an announced batch visible and stores its end.
+    async fn commit_batch(&self, batch: &dyn AtomicBatch, pending: Pending<S::Split>) -> Result<()> {
+        batch.commit(&pending.token).await?;
+        self.shared.coordinator.commit(usize::MAX, &pending.until).await?;
+        if let Err(error) = batch.finish(&pending.token).await {
+            tracing::warn!(pipeline = self.shared.name, %error, "what a commit leaves could not be taken away; the next run does");
+        }
+        Ok(())
+    }
+
+    /// The end of an atomic batch: all of it, or nothing.
+    async fn end_batch(&self, batch: &dyn AtomicBatch) -> Result<()> {
+        let flushed = self.shared.batch.as_ref().map(|flushed| {
+            let flushed = flushed.lock().unwrap_or_else(PoisonError::into_inner);
+            flushed.values().cloned().collect::<Vec<_>>()
+        });
+        let until = flushed.unwrap_or_default();
+        let Some(token) = batch.prepare().await? else {
+            return self.shared.coordinator.commit(usize::MAX, &until).await;
+        };
+        let announced = Pending { token: token.clone(), until: until.clone() };
+        self.shared.coordinator.announce(usize::MAX, announced).await?;
+        self.commit_batch(batch, Pending { token, until }).await
+    }
+
+    /// Commits what all chains wrote, or takes it away when one failed or the host stopped before the end.
+    async fn settle_batch(&self, failure: Option<Error>) -> Option<Error> {
+        let Some(batch) = &self.batch else { return failure };
+        let failure = failure.or_else(|| {
+            self.host_stop.is_cancelled().then(|| {
+                Error::new(
+                    ErrorKind::Closed,
+                    "the batch was stopped before its end: the target is as it was, and the next run writes it anew",
+                )
+            })
+        });
+        let Some(failure) = failure else { return self.end_batch(&**batch).await.err() };
+        if let Err(error) = batch.abort().await {
+            tracing::warn!(pipeline = self.shared.name, %error, "what a failed batch wrote could not be taken away; the next run does");
+        }
+        Some(failure)
     }
 
     /// Repeats a flush whose outcome is not known: the same rows under the same token.
@@ -204,7 +270,7 @@ impl<S: Source, K: Sink> Run<S, K> {
                 }
             }
         }
-        match failure {
+        match self.settle_batch(failure).await {
             Some(error) => Err(error),
             None => Ok(self.report().await),
         }

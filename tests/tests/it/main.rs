@@ -7,6 +7,7 @@
     reason = "helpers of tests fail the test"
 )]
 
+mod atomic;
 mod bad_input;
 mod bounded;
 #[path = "../../../connector-bytehouse-cdw/tests/it/model.rs"]
@@ -28,5 +29,6 @@ mod outages;
 mod owned;
 mod proxy;
 mod refusals;
+mod tables;
 mod types;
 mod values;

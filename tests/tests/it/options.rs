@@ -5,7 +5,7 @@ use connector_core::options::differences;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 41] = [
+const OURS: [&str; 46] = [
     "kafka source job.reader.bad_record_policy",
     "kafka source job.reader.max_batch_rows",
     "kafka source job.reader.max_batch_wait",
@@ -36,6 +36,11 @@ const OURS: [&str; 41] = [
     "bytehouse-cdw sink query-timeout",
     "bytehouse-cdw sink connection-validity-timeout",
     "bytehouse-cdw sink protocol-revision",
+    "bytehouse-cdw sink table.create.enabled",
+    "bytehouse-cdw sink table.create.without-primary-key",
+    "bytehouse-cdw sink job.writer.ddl_create_table_enabled",
+    "bytehouse-cdw sink job.writer.atomic_write_replace_partitions",
+    "bytehouse-cdw sink job.writer.atomic_write_leftover_age",
     "bytehouse-cdw sink job.writer.buffer_bytes",
     "bytehouse-cdw sink job.writer.bad_record_policy",
     "bytehouse-cdw sink job.writer.round_down",
