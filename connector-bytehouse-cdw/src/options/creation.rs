@@ -37,6 +37,12 @@ pub(super) fn check_buckets(
             "`job.writer.ddl_create_table_cluster_by_fields` and `job.writer.ddl_create_table_buckets` belong together; give both",
         );
     }
+    if buckets == Some(0) {
+        problems.push(
+            "job.writer.ddl_create_table_buckets",
+            "`job.writer.ddl_create_table_buckets` must be at least 1",
+        );
+    }
     if columns && !cnch {
         problems.push(
             "job.writer.ddl_create_table_cluster_by_fields",

@@ -114,7 +114,7 @@ option_set! {
             /// Columns of CLUSTER BY of a created table.
             "job.writer.ddl_create_table_cluster_by_fields" => cluster_by: Vec<String>, optional;
             /// How many buckets `ddl_create_table_cluster_by_fields` makes.
-            "job.writer.ddl_create_table_buckets" => buckets: u32, optional, min 1, type_name "int";
+            "job.writer.ddl_create_table_buckets" => buckets: u32, optional, type_name "int";
             /// SAMPLE BY of a created table.
             "job.writer.ddl_create_table_sample_by_expression" => sample_by: String, optional, type_name "sql";
             /// TTL of a created table.

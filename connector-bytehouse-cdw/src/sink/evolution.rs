@@ -187,7 +187,7 @@ impl Alteration<'_> {
         if holds(&found, &wanted) {
             return Ok(None);
         }
-        if !holds(&wanted, &found) {
+        if !converts(&wanted, &found) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
@@ -277,8 +277,6 @@ fn holds(wide: &ChType, narrow: &ChType) -> bool {
         (ChType::Map(wide_key, wide), ChType::Map(narrow_key, narrow)) => {
             wide_key == narrow_key && holds(wide, narrow)
         }
-        (ChType::String, ChType::Decimal { .. } | ChType::Enum8(_) | ChType::Enum16(_)) => true,
-        (ChType::String, narrow) => whole(narrow).is_some(),
         (
             ChType::Decimal { precision, scale },
             ChType::Decimal { precision: narrow_precision, scale: narrow_scale },
@@ -305,6 +303,15 @@ fn holds(wide: &ChType, narrow: &ChType) -> bool {
             _ => false,
         },
     }
+}
+
+/// True when the server turns every value of `narrow` into one of `wide` that says the same: also numbers and
+/// names into text, which the sink itself does not.
+fn converts(wide: &ChType, narrow: &ChType) -> bool {
+    let text = *plain(wide) == ChType::String
+        && (whole(plain(narrow)).is_some()
+            || matches!(plain(narrow), ChType::Decimal { .. } | ChType::Enum8(_) | ChType::Enum16(_)));
+    holds(wide, narrow) || text && (!narrow.is_nullable() || wide.is_nullable())
 }
 
 /// Whether a whole number is signed, and its bits.

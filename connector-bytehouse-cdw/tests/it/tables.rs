@@ -221,7 +221,7 @@ async fn names_comments_and_defaults_of_any_kind() {
             Field::new(name, DataType::Int64, true),
             described(Field::new(format!("{name}2"), DataType::Utf8, true)),
         ]));
-        let mut schema = TableSchema::new(columns.clone()).with_primary_key([name]).unwrap();
+        let mut schema = TableSchema::new(Arc::clone(&columns)).with_primary_key([name]).unwrap();
         schema.comment = Some(comment.clone());
         let table = TableId::new(format!("order {name}"), name);
         let settings = format!("storage_policy='{}'", name.replace('\\', "\\\\").replace('\'', "''"));

@@ -114,7 +114,6 @@ fn wider_types_hold_narrower_ones_and_no_others() {
         ("Decimal(20, 4)", "Decimal(18, 4)"),
         ("Nullable(Int64)", "Int64"),
         ("LowCardinality(String)", "String"),
-        ("String", "Decimal(9, 2)"),
         ("Date32", "Date"),
         ("DateTime64(6)", "DateTime64(3)"),
         ("DateTime64(3)", "DateTime"),
@@ -139,4 +138,10 @@ fn wider_types_hold_narrower_ones_and_no_others() {
     ] {
         assert!(!holds(wide, narrow), "{wide} does not hold {narrow}");
     }
+    let converts =
+        |wide: &str, narrow: &str| super::converts(&wide.parse().unwrap(), &narrow.parse().unwrap());
+    for narrow in ["Int32", "Decimal(9, 2)", "Enum8('a' = 1)", "Nullable(UInt64)"] {
+        assert!(converts("Nullable(String)", narrow) && !holds("Nullable(String)", narrow), "{narrow}");
+    }
+    assert!(!converts("String", "Nullable(Int32)") && !converts("Int32", "String"));
 }
