@@ -57,7 +57,7 @@ const FLINK_CASES: &[Case] = &[
     ("sink.buffer-flush.max-bytes", "1kb", |c| c.flush.max_bytes.to_string(), "1024"),
     ("sink.max-retries", "-1", |c| format!("{:?}", c.retry.max_retries), "None"),
     ("jdbc.max-retry-backoff", "1s", |c| format!("{:?}", c.retry.max_backoff), "1s"),
-    ("timestamp-offset", "-8h", |c| format!("{:?}", c.rules.timestamp_offset), "Some(-28800s)"),
+    ("timestamp-offset", "-8h", |c| format!("{:?}", c.rules.timestamp_offset), "Some(8h ago)"),
     ("table", "app.t", table, "app.t"),
     ("sink.unique-keys", "a,b", |c| c.unique_keys.join(" "), "a b"),
     ("sink.bad-record-policy", "skip", |c| format!("{:?}", c.bad_records), "Skip"),

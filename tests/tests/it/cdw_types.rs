@@ -91,7 +91,7 @@ fn old() -> Vec<Case> {
             ["9999999999999999999999999999.9999999999", "-0.0000000001"],
         ),
         ("bool", "UInt8", Arc::new(BooleanArray::from(vec![true, false])), ["1", "0"]),
-        ("day", "Date", Arc::new(Date32Array::from(vec![0, 19_782])), ["1970-01-01", "2024-02-29"]),
+        ("day", "Date", Arc::new(Date32Array::from(vec![1, 19_782])), ["1970-01-02", "2024-02-29"]),
         ("at", "DateTime('UTC')", Arc::new(millis.clone()), ["2024-02-29 03:59:00", "2106-02-07 06:28:15"]),
         (
             "at_zone",
