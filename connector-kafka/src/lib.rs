@@ -1,12 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod date_pattern;
 mod error;
 pub mod format;
 pub mod options;
 mod properties;
 pub mod source;
 
-pub use format::{Format, Json};
-pub use options::{AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
+pub use format::{Changes, Csv, Format, Json, MetadataColumn, Raw};
+pub use options::{Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
 pub use source::{KafkaOffset, KafkaReader, KafkaSource, KafkaSourceBuilder, KafkaSplit};

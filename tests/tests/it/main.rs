@@ -11,6 +11,7 @@ mod bad_input;
 mod clickhouse;
 mod crashes;
 mod kafka;
+mod kafka_source;
 mod kafka_to_clickhouse;
 mod options;
 mod outages;
