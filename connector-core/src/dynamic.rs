@@ -112,6 +112,8 @@ pub trait ErasedSource: Send + Sync + 'static {
     fn changelog_mode(&self) -> ChangelogMode;
     /// [`Source::discovery_interval`]
     fn discovery_interval(&self) -> Option<Duration>;
+    /// [`Source::suggested_parallelism`]
+    fn suggested_parallelism(&self, splits: usize) -> Option<usize>;
     /// [`Source::split_format_version`]
     fn split_format_version(&self) -> u32;
     /// [`Source::restore`]
@@ -140,6 +142,10 @@ impl<S: Source> ErasedSource for S {
 
     fn discovery_interval(&self) -> Option<Duration> {
         Source::discovery_interval(self)
+    }
+
+    fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
+        Source::suggested_parallelism(self, splits)
     }
 
     fn split_format_version(&self) -> u32 {
@@ -326,6 +332,10 @@ impl Source for DynSource {
 
     fn discovery_interval(&self) -> Option<Duration> {
         self.0.discovery_interval()
+    }
+
+    fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
+        self.0.suggested_parallelism(splits)
     }
 
     fn split_format_version(&self) -> u32 {

@@ -56,6 +56,13 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// How many readers the source's options ask for, for so many splits; `None` where they say nothing. A runner
+    /// that was told a number itself does not ask.
+    fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
+        let _ = splits;
+        None
+    }
+
     /// Version of the splits' serialized form.
     fn split_format_version(&self) -> u32 {
         Self::Split::FORMAT_VERSION

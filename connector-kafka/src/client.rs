@@ -1,6 +1,7 @@
 //! Connecting: the client's properties, its texts and logs, and calls that end within their time-out.
 
 use std::{
+    collections::VecDeque,
     fmt,
     sync::{
         Arc, Mutex, PoisonError,
@@ -13,10 +14,10 @@ use connector_core::{Error, ErrorKind, Result, Secret, options::MASK};
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
     config::RDKafkaLogLevel,
-    consumer::{BaseConsumer, Consumer, ConsumerContext},
+    consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
     metadata::Metadata,
-    types::RDKafkaErrorCode as Code,
+    types::{RDKafkaErrorCode as Code, RDKafkaRespErr},
 };
 use tokio::sync::oneshot;
 
@@ -99,11 +100,28 @@ struct Told {
     definite: Option<(Code, String)>,
 }
 
+/// What a group decided about this member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rebalance {
+    /// It gives partitions.
+    Assign(Vec<(String, i32)>),
+    /// It takes them back.
+    Revoke(Vec<(String, i32)>),
+}
+
+/// Decisions of a group, in their order, where somebody sees to them.
+#[derive(Debug, Default)]
+struct Rebalances {
+    defer: bool,
+    waiting: VecDeque<Rebalance>,
+}
+
 /// Takes the client's log lines and errors: to `tracing`, and into our own messages.
 #[derive(Clone)]
 pub(crate) struct Context {
     secrets: Arc<[Secret]>,
     told: Arc<Mutex<Told>>,
+    rebalances: Arc<Mutex<Rebalances>>,
 }
 
 impl fmt::Debug for Context {
@@ -114,7 +132,7 @@ impl fmt::Debug for Context {
 
 impl Context {
     fn new(secrets: &[Secret]) -> Self {
-        Self { secrets: secrets.into(), told: Arc::default() }
+        Self { secrets: secrets.into(), told: Arc::default(), rebalances: Arc::default() }
     }
 
     fn told(&self) -> std::sync::MutexGuard<'_, Told> {
@@ -135,6 +153,20 @@ impl Context {
     /// Why the client could not do what it was asked for, in its own words; empty when it did not say.
     pub(crate) fn last_text(&self) -> String {
         self.told().last.clone().unwrap_or_default()
+    }
+
+    /// Whether decisions of the group wait for [`Self::take_rebalance`], or are followed at once.
+    pub(crate) fn defer_rebalances(&self, defer: bool) {
+        let mut rebalances = self.rebalances.lock().unwrap_or_else(PoisonError::into_inner);
+        rebalances.defer = defer;
+        if !defer {
+            rebalances.waiting.clear();
+        }
+    }
+
+    /// The next decision of the group. librdkafka waits for it to be followed.
+    pub(crate) fn take_rebalance(&self) -> Option<Rebalance> {
+        self.rebalances.lock().unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
     }
 
     /// The error that waiting does not cure, if the client told of one since the last call.
@@ -189,7 +221,34 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {}
+impl ConsumerContext for Context {
+    fn rebalance(
+        &self,
+        base_consumer: &BaseConsumer<Self>,
+        err: RDKafkaRespErr,
+        list: &mut TopicPartitionList,
+    ) {
+        let assigns = err == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        let places = list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect();
+        let mut rebalances = self.rebalances.lock().unwrap_or_else(PoisonError::into_inner);
+        if rebalances.defer {
+            let rebalance = if assigns { Rebalance::Assign(places) } else { Rebalance::Revoke(places) };
+            rebalances.waiting.push_back(rebalance);
+            return;
+        }
+        drop(rebalances);
+        // The reader is ending: whatever is said, nothing is read any more.
+        let cooperative = matches!(base_consumer.rebalance_protocol(), RebalanceProtocol::Cooperative);
+        let done = match (assigns, cooperative) {
+            (true, true) => base_consumer.incremental_assign(list),
+            (false, true) => base_consumer.incremental_unassign(list),
+            (_, false) => base_consumer.unassign(),
+        };
+        if let Err(e) = done {
+            tracing::debug!(error = %e, "a decision of the group could not be followed");
+        }
+    }
+}
 
 /// Set when nobody waits for a call any more.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod date_pattern;
 mod error;
 pub mod format;
 pub mod options;
@@ -8,7 +9,7 @@ mod properties;
 pub mod sink;
 pub mod source;
 
-pub use format::{Format, Json};
-pub use options::{AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
+pub use format::{Changes, Csv, Format, Json, MetadataColumn, Raw};
+pub use options::{Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
 pub use sink::{KafkaSink, KafkaSinkBuilder, KafkaSinkOptions, KafkaWriter, KeyFormat};
 pub use source::{KafkaOffset, KafkaReader, KafkaSource, KafkaSourceBuilder, KafkaSplit};

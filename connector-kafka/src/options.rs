@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use connector_core::{
     BadRecordPolicy, option_enum, option_set,
-    options::{Epoch, HostList, MemorySize, Problems, PropertyMap, RegexList},
+    options::{Epoch, HostList, MemorySize, Millis, Problems, PropertyMap, RegexList},
 };
 use jiff::tz::TimeZone;
 
-use crate::{properties, source::discovery::TopicPattern};
+use crate::{
+    date_pattern::DatePattern,
+    format::MetadataColumn,
+    properties,
+    source::{discovery::TopicPattern, parts::Patience},
+};
 
 /// Where a split begins that no checkpoint knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +71,16 @@ option_enum! {
 }
 
 option_enum! {
+    /// Who deals the partitions out.
+    pub enum Assignment {
+        /// The host, among its readers. No member joins the group.
+        Manual = "manual",
+        /// The group, among all readers of all processes that join it under one `group_id`.
+        Group = "group",
+    }
+}
+
+option_enum! {
     /// Whether the job ends.
     pub enum JobType {
         /// It goes on until someone stops it.
@@ -84,25 +99,16 @@ option_set! {
         entries {
             "job.reader.properties" => properties::is_client_property;
         }
-        refused {
-            "job.reader.start_date" => "it is not available yet; use start_timestamp";
-            "job.reader.end_date" => "it is not available yet; use end_timestamp";
-            "job.reader.date_format" => "it is not available yet; use start_timestamp and end_timestamp";
-            "job.reader.metadata_columns" => "it is not available yet";
-            "job.reader.wait_poll_empty_times" => "it is not available yet";
-            "job.reader.wait_poll_empty_interval" => "it is not available yet";
-            "job.common.cdc_multiplex_record_case_insensitive" => "it is for the change formats, which are not available yet";
-        }
         options {
             /// initial brokers
             "job.reader.bootstrap_servers" alias "job.reader.kafka_servers" => bootstrap_servers: HostList, required;
             /// comma list; each entry a name (letters, digits, `.`, `_`, `-`) or a regular expression matched against the whole name
             "job.reader.topics" => topics: RegexList, required, type_name "list<string>|regex";
-            /// the group to which acknowledged offsets are committed; the default is made of the topics' names, so it is the same after a restart
+            /// the group to which acknowledged offsets are committed, and which deals the partitions out where assignment is group; the default is made of the job's name and task where the builder was told them, else of the topics' names, so it is the same after a restart
             "job.reader.group_id" => group_id: String, optional, shown "generated";
-            /// value format; only json is available yet
-            "job.reader.format_type" alias "job.reader.content_type" => format_type: FormatType, default "json", allowed "json,csv and the change formats";
-            /// one topic carries changes of several tables; not available yet
+            /// value format
+            "job.reader.format_type" alias "job.reader.content_type" => format_type: FormatType, optional, shown "json", allowed "json,csv and the change formats";
+            /// one topic carries changes of several tables; each record is routed to its table (change formats)
             "job.reader.use_multi_table_record" => use_multi_table_record: bool, default false;
             /// first offset of all partitions, moved into what the log has; wins over start_timestamp
             "job.reader.start_offset" => start_offset: i64, default -1;
@@ -112,14 +118,22 @@ option_set! {
             "job.reader.start_timestamp" => start_timestamp: Epoch, default -1, allowed "10 digits s or 13 digits ms";
             /// the read ends before the first record at or after; later than now, or not after the start: the start fails; ignored when unbounded
             "job.reader.end_timestamp" => end_timestamp: Epoch, default -1, allowed "10 digits s or 13 digits ms";
+            /// a date in the pattern date_format; only when start_offset and start_timestamp are unset
+            "job.reader.start_date" => start_date: String, optional;
+            /// a date in the pattern date_format; only when end_timestamp is unset
+            "job.reader.end_date" => end_date: String, optional;
+            /// pattern of start_date and end_date, which have to match it exactly; without an offset in it they are in global_timezone, else the system zone
+            "job.reader.date_format" => date_format: String, default "yyyyMMddHHmmss", type_name "java date pattern";
             /// how often to look for new partitions and topics, which then begin at their first record; -1: once; off when bounded
             "job.reader.discovery_interval_seconds" => discovery_interval_seconds: i64, default -1;
             /// suggested parallelism = ceil(partitions / n)
             "job.reader.max_partition_num_per_consumer" => max_partition_num_per_consumer: u32, default 1, min 1;
             /// set: wins over the suggestion
             "job.reader.reader_parallelism_num" => reader_parallelism_num: u32, optional, min 1;
-            /// both values commit acknowledged offsets only, which is after the checkpoint was stored
+            /// acknowledged offsets are committed, which is after the checkpoint was stored; false: a host that drives the reader may commit what it polled, too
             "job.reader.commit_in_checkpoint" => commit_in_checkpoint: bool, default false;
+            /// columns that the record itself gives, behind those of its value; exact names, upper and lower case are the same
+            "job.reader.metadata_columns" => metadata_columns: Vec<MetadataColumn>, optional, allowed "timestamp,offset,key,value,topic,partition,headers";
             /// raw client properties of librdkafka, highest priority; names of the Java client are translated where they mean the same
             "job.reader.properties" alias "job.reader.extra_raw_properties" => properties: PropertyMap, optional;
             /// where to begin when nothing else says it, and, where it is set, where to go on when an offset is gone; none: fail
@@ -128,6 +142,20 @@ option_set! {
             "job.reader.read_from_earliest_offset" => read_from_earliest_offset: bool, default false;
             /// end where the partitions end when the read begins, also when job_type is STREAMING
             "job.reader.read_to_latest_offset" => read_to_latest_offset: bool, default false;
+            /// a bounded read ends when so many looks for more at its end found nothing; -1: at once
+            "job.reader.wait_poll_empty_times" => wait_poll_empty_times: i32, default -1;
+            /// time between two such looks
+            "job.reader.wait_poll_empty_interval" => wait_poll_empty_interval: Duration as Millis, default 1000, min 1, allowed ">0";
+            /// what stands between fields of the format csv (an option of this crate)
+            "job.reader.csv_delimiter" => csv_delimiter: String, default ",";
+            /// what stands around fields of the format csv; empty: nothing does (an option of this crate)
+            "job.reader.csv_quote" => csv_quote: String, default "\"";
+            /// the text that is a null in the format csv where it is not quoted (an option of this crate)
+            "job.reader.csv_null_text" => csv_null_text: String, default "";
+            /// whether the first line of each record of the format csv names its columns (an option of this crate)
+            "job.reader.csv_header" => csv_header: bool, default false;
+            /// who deals the partitions out: the host among its readers, or the group among all that join it (an option of this crate)
+            "job.reader.assignment" => assignment: Assignment, default "manual";
             /// what happens to a record that cannot be read (an option of this crate)
             "job.reader.bad_record_policy" => bad_record_policy: BadRecordPolicy, default "fail";
             /// most rows of a batch (an option of this crate)
@@ -142,6 +170,8 @@ option_set! {
             "job.common.job_type" => job_type: JobType, default "STREAMING", role "common";
             /// zone of texts without one; unset: that of the format, which is UTC unless it was given another
             "job.common.global_timezone" => global_timezone: TimeZone, optional, role "common", shown "system zone";
+            /// database, table and column names of the change formats compare, and are made, in lower case
+            "job.common.cdc_multiplex_record_case_insensitive" => cdc_multiplex_record_case_insensitive: bool, default true, role "common";
         }
     }
 }
@@ -158,7 +188,7 @@ impl KafkaSourceOptions {
         if self.start_offset >= 0 {
             return Some(StartupMode::Offset(self.start_offset));
         }
-        if let Some(millis) = self.start_timestamp.millis() {
+        if let Some(millis) = self.start_millis() {
             return Some(StartupMode::Timestamp(millis));
         }
         if self.read_from_earliest_offset {
@@ -171,6 +201,30 @@ impl KafkaSourceOptions {
             None if self.is_bounded() => Some(StartupMode::Earliest),
             None => Some(StartupMode::Latest),
         }
+    }
+
+    /// The time at which the read begins, by `start_timestamp` or else `start_date`.
+    pub(crate) fn start_millis(&self) -> Option<i64> {
+        // A date that cannot be read was refused when the options were built.
+        self.start_timestamp.millis().or_else(|| self.date_millis(self.start_date.as_deref()).ok()?)
+    }
+
+    /// The time at which a bounded read ends, by `end_timestamp` or else `end_date`.
+    pub(crate) fn end_millis(&self) -> Option<i64> {
+        self.end_timestamp.millis().or_else(|| self.date_millis(self.end_date.as_deref()).ok()?)
+    }
+
+    fn date_millis(&self, date: Option<&str>) -> Result<Option<i64>, String> {
+        // An empty text is what the vendor's documents give as "none".
+        let Some(date) = date.filter(|date| !date.is_empty()) else { return Ok(None) };
+        let zone = self.global_timezone.clone().unwrap_or_else(TimeZone::system);
+        DatePattern::parse(&self.date_format)?.millis(date, &zone).map(Some)
+    }
+
+    /// How long a bounded split waits at its end.
+    pub(crate) fn patience(&self) -> Option<Patience> {
+        let times = u32::try_from(self.wait_poll_empty_times).ok().filter(|times| *times > 0)?;
+        (self.is_bounded()).then_some(Patience { times, interval: self.wait_poll_empty_interval })
     }
 
     /// What happens when an offset is gone, where the user said it.
@@ -192,14 +246,17 @@ impl KafkaSourceOptions {
 
 /// What options say about each other, and what only this crate can check.
 fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
-    if options.format_type != FormatType::Json {
-        let text = format!("`format_type`: `{}` is not available yet; only json is", options.format_type);
-        problems.push("job.reader.format_type", text);
-    }
-    if options.use_multi_table_record {
-        let text = "`use_multi_table_record` is for the change formats, which are not available yet";
+    let changes = matches!(
+        options.format_type,
+        Some(FormatType::DebeziumJson | FormatType::CanalJson | FormatType::MaxwellJson)
+    );
+    if options.use_multi_table_record && options.format_type.is_some() && !changes {
+        let text =
+            "`use_multi_table_record` is for the change formats debezium_json, canal_json and maxwell_json";
         problems.push("job.reader.use_multi_table_record", text);
     }
+    check_dates(options, problems);
+    check_own(options, problems);
     for (key, value) in [
         ("start_offset", options.start_offset),
         ("end_offset", options.end_offset),
@@ -213,11 +270,15 @@ fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
     if options.end_offset >= 0 && options.end_offset < options.start_offset {
         problems.push("job.reader.end_offset", "`end_offset` is before `start_offset`");
     }
-    if let (Some(start), Some(end)) = (options.start_timestamp.millis(), options.end_timestamp.millis())
+    if let (Some(start), Some(end)) = (options.start_millis(), options.end_millis())
         && end <= start
         && options.start_offset < 0
     {
-        problems.push("job.reader.end_timestamp", "`end_timestamp` is not after `start_timestamp`");
+        let name = if options.end_timestamp.is_unset() { "end_date" } else { "end_timestamp" };
+        let text = format!(
+            "`{name}` is not after the start: the time of the end is {end}, that of the start {start}"
+        );
+        problems.push(format!("job.reader.{name}"), text);
     }
     for entry in options.topics.iter() {
         if let Err(e) = TopicPattern::parse(entry) {
@@ -228,6 +289,45 @@ fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
         for (name, problem) in properties::problems(map) {
             problems.push(format!("job.reader.properties.{name}"), problem);
         }
+    }
+}
+
+fn check_dates(options: &KafkaSourceOptions, problems: &mut Problems) {
+    if let Err(problem) = DatePattern::parse(&options.date_format) {
+        problems
+            .push("job.reader.date_format", format!("`date_format` `{}`: {problem}", options.date_format));
+        return;
+    }
+    for (key, date) in [("start_date", &options.start_date), ("end_date", &options.end_date)] {
+        if let Err(problem) = options.date_millis(date.as_deref()) {
+            let text = format!(
+                "`{key}` `{}` is no date in the pattern `{}`: {problem}",
+                date.as_deref().unwrap_or_default(),
+                options.date_format
+            );
+            problems.push(format!("job.reader.{key}"), text);
+        }
+    }
+}
+
+/// Options of this crate.
+fn check_own(options: &KafkaSourceOptions, problems: &mut Problems) {
+    for (key, value, least) in
+        [("csv_delimiter", &options.csv_delimiter, 1), ("csv_quote", &options.csv_quote, 0)]
+    {
+        if !(least..=1).contains(&value.chars().count()) {
+            problems.push(format!("job.reader.{key}"), format!("`{key}`: `{value}` is not one character"));
+        }
+    }
+    if options.wait_poll_empty_times < -1 {
+        let text =
+            format!("`wait_poll_empty_times`: {} is below -1, which is unset", options.wait_poll_empty_times);
+        problems.push("job.reader.wait_poll_empty_times", text);
+    }
+    if options.assignment == Assignment::Group && options.is_bounded() {
+        let text = "`assignment` is `group`, and the read is bounded: a member of a group does not know when all of it has \
+                    been read; use `manual`";
+        problems.push("job.reader.assignment", text);
     }
 }
 
@@ -256,8 +356,18 @@ mod tests {
     #[test]
     fn every_option_of_the_list_is_known_and_ours_are_the_only_others() {
         let list = include_str!("../tests/golden/source-options.tsv");
-        let own =
-            ["bad_record_policy", "max_batch_rows", "max_batch_wait", "prefetch_bytes", "request_timeout"];
+        let own = [
+            "csv_delimiter",
+            "csv_quote",
+            "csv_null_text",
+            "csv_header",
+            "assignment",
+            "bad_record_policy",
+            "max_batch_rows",
+            "max_batch_wait",
+            "prefetch_bytes",
+            "request_timeout",
+        ];
         let expected: Vec<String> = own
             .iter()
             .map(|key| format!("kafka source job.reader.{key}: is in the code, not in the list"))
@@ -298,7 +408,20 @@ mod tests {
     #[test]
     fn where_a_read_begins() {
         type Pairs = &'static [(&'static str, &'static str)];
-        let cases: [(Pairs, Option<StartupMode>); 10] = [
+        let cases: [(Pairs, Option<StartupMode>); 14] = [
+            (
+                &[("start_date", "20260101080000"), ("global_timezone", "Asia/Shanghai")],
+                Some(StartupMode::Timestamp(1_767_225_600_000)),
+            ),
+            (
+                &[("start_date", "2026-01-01 00:00:00+0000"), ("date_format", "yyyy-MM-dd HH:mm:ssZ")],
+                Some(StartupMode::Timestamp(1_767_225_600_000)),
+            ),
+            (
+                &[("start_date", "20260101000000"), ("start_timestamp", "1767225601")],
+                Some(StartupMode::Timestamp(1_767_225_601_000)),
+            ),
+            (&[("start_date", "")], Some(StartupMode::Latest)),
             (&[("start_offset", "5"), ("start_timestamp", "1767225600")], Some(StartupMode::Offset(5))),
             (&[("start_timestamp", "1767225600")], Some(StartupMode::Timestamp(1_767_225_600_000))),
             (&[("start_timestamp", "1767225600123")], Some(StartupMode::Timestamp(1_767_225_600_123))),
@@ -353,14 +476,25 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_and_what_is_not_available_yet() {
-        let cases: [(&[(&str, &str)], &str); 15] = [
-            (&[("format_type", "csv")], "`csv` is not available yet"),
-            (&[("content_type", "debezium_json")], "`debezium_json` is not available yet"),
-            (&[("use_multi_table_record", "true")], "not available yet"),
-            (&[("metadata_columns", "offset")], "not available yet"),
-            (&[("start_date", "20260101000000")], "use start_timestamp"),
-            (&[("wait_poll_empty_times", "3")], "not available yet"),
+    fn contradictions() {
+        let cases: [(&[(&str, &str)], &str); 20] = [
+            (&[("use_multi_table_record", "true"), ("format_type", "csv")], "change formats"),
+            (&[("metadata_columns", "event_timestamp")], "timestamp"),
+            (
+                &[("start_date", "2026-01-01")],
+                "`start_date` `2026-01-01` is no date in the pattern `yyyyMMddHHmmss`",
+            ),
+            (&[("end_date", "20260101"), ("date_format", "yyyy-MM-dd")], "`end_date`"),
+            (&[("date_format", "EEE")], "`EEE`"),
+            (
+                &[("start_date", "20260102000000"), ("end_date", "20260101000000")],
+                "`end_date` is not after the start",
+            ),
+            (&[("wait_poll_empty_times", "-2")], "below -1"),
+            (&[("wait_poll_empty_interval", "0")], "minimum 1"),
+            (&[("csv_delimiter", "||")], "not one character"),
+            (&[("csv_quote", "''")], "not one character"),
+            (&[("assignment", "group"), ("job_type", "BATCH")], "the read is bounded"),
             (&[("start_offset", "-2")], "below -1"),
             (&[("end_offset", "-3")], "below -1"),
             (&[("discovery_interval_seconds", "-2")], "below -1"),

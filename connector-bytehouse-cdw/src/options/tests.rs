@@ -44,6 +44,14 @@ fn table(config: &SinkConfig) -> String {
     config.table.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
+fn create_settings(config: &SinkConfig) -> String {
+    config.creation.settings.get("a").map(|setting| setting.value.clone()).unwrap_or_default()
+}
+
+fn keyless(config: &SinkConfig) -> String {
+    format!("{:?}", config.creation.keyless)
+}
+
 const FLINK_CASES: &[Case] = &[
     ("name", "the job", |c| c.client.client_name.clone(), "connectors-rs the job"),
     ("region", "VOLCANO_PRIVATE", |c| c.client.host.clone(), "h"),
@@ -75,6 +83,9 @@ const FLINK_CASES: &[Case] = &[
     ("connection-properties", r#"{"user":"a::b"}"#, |c| c.client.user.clone(), "a::b"),
     ("query.settings", "max_threads=3", setting, "3"),
     ("max-partitions-per-insert-block", "7", partitions, "7"),
+    ("table.create.settings", "a=1", create_settings, "1"),
+    ("table.create.enabled", "false", |c| c.creation.enabled.to_string(), "false"),
+    ("table.create.without-primary-key", "SKIP", keyless, "Skip"),
     ("compression", "lz4", |c| format!("{:?}", c.client.compression), "Lz4"),
     ("query-timeout", "5s", |c| format!("{:?}", c.client.query_timeout), "Some(5s)"),
     ("connection-validity-timeout", "3s", |c| format!("{:?}", c.validity_timeout), "3s"),
@@ -118,13 +129,41 @@ const DATASAIL_CASES: &[Case] = &[
     ("job.writer.invalid_as_null", "true", |c| c.invalid_as_null.to_string(), "true"),
     ("job.writer.max_in_flight", "5", |c| c.max_in_flight.to_string(), "5"),
     ("job.writer.insertion_label", "true", |c| c.insertion_label.to_string(), "true"),
+    ("job.writer.ddl_create_table_order_by_fields", "a,b", |c| c.creation.order_by.join(" "), "a b"),
+    ("job.writer.ddl_create_table_partition_by_fields", "a,b", |c| c.creation.partition_by.join(" "), "a b"),
+    (
+        "job.writer.ddl_create_table_sample_by_expression",
+        "intHash32(a)",
+        |c| c.creation.sample_by.clone().unwrap_or_default(),
+        "intHash32(a)",
+    ),
+    (
+        "job.writer.ddl_create_table_ttl_expression",
+        "a + INTERVAL 1 DAY",
+        |c| c.creation.ttl.clone().unwrap_or_default(),
+        "a + INTERVAL 1 DAY",
+    ),
+    ("job.writer.ddl_create_table_settings", "a=1", create_settings, "1"),
+    ("job.writer.ddl_create_table_enabled", "false", |c| c.creation.enabled.to_string(), "false"),
+    ("job.writer.table_without_primary_key_strategy", "CREATE_AS_APPEND", keyless, "Append"),
     ("job.writer.compression", "zstd", |c| format!("{:?}", c.client.compression), "Zstd"),
     ("job.writer.protocol_revision", "54406", |c| c.client.revision.to_string(), "54406"),
 ];
 
 /// Keys that the tests name elsewhere: they go with another option.
-const ELSEWHERE: [&str; 4] =
-    ["type", "job.common.job_type", "job.writer.unique_keys", "job.writer.partial_update"];
+const ELSEWHERE: [&str; 11] = [
+    "type",
+    "job.common.job_type",
+    "job.writer.unique_keys",
+    "job.writer.partial_update",
+    "job.writer.ddl_create_table_cluster_by_fields",
+    "job.writer.ddl_create_table_buckets",
+    "job.writer.atomic_write",
+    "job.writer.atomic_write_retry_limits",
+    "job.writer.atomic_write_retry_wait_millis",
+    "job.writer.atomic_write_replace_partitions",
+    "job.writer.atomic_write_leftover_age",
+];
 
 fn config(base: &[(&str, &str)], key: &str, value: &str) -> SinkConfig {
     let mut options: Vec<(String, String)> =
@@ -156,6 +195,24 @@ fn every_option_of_datasails_spelling() {
     upsert.push(("job.writer.write_mode", "UPSERT"));
     assert_eq!(config(&upsert, "job.writer.unique_keys", "a,b").unique_keys, ["a", "b"]);
     assert_eq!(config(&upsert, "job.writer.partial_update", "true").partial_update, Some(true));
+    let mut buckets = DATASAIL.to_vec();
+    buckets.push(("job.writer.ddl_create_table_cluster_by_fields", "a,b"));
+    let creation = config(&buckets, "job.writer.ddl_create_table_buckets", "7").creation;
+    assert_eq!((creation.cluster_by, creation.buckets), (vec!["a".to_owned(), "b".to_owned()], Some(7)));
+}
+
+#[test]
+fn options_of_the_atomic_batch() {
+    let mut batch = DATASAIL.to_vec();
+    batch.push(("job.common.job_type", "BATCH"));
+    assert!(config(&batch, "job.writer.atomic_write", "false").atomic.is_none());
+    batch.push(("job.writer.atomic_write", "true"));
+    let atomic = |key: &str, value: &str| config(&batch, key, value).atomic.unwrap();
+    assert_eq!(atomic("job.writer.atomic_write_retry_limits", "3").retry_limits, 3);
+    assert_eq!(atomic("job.writer.atomic_write_retry_wait_millis", "20").retry_wait.as_millis(), 20);
+    assert!(atomic("job.writer.atomic_write_replace_partitions", "true").replace);
+    assert_eq!(atomic("job.writer.atomic_write_leftover_age", "2h").leftover_age.as_secs(), 7200);
+    assert!(config(&DATASAIL, "job.writer.atomic_write", "true").atomic.is_none(), "only with BATCH");
 }
 
 #[test]

@@ -6,14 +6,16 @@ use std::{
     time::Duration,
 };
 
-use connector_bytehouse_common::error::description_outdated;
+use connector_bytehouse_common::{catalog::table_definition, error::description_outdated};
 use connector_core::{Error, ErrorKind, Flushed, Result, RetryState, TableId};
 use tokio::task::JoinSet;
 
 use super::{
-    insert::Parcel,
+    columns::Columns,
+    insert::{Parcel, Route},
     pressure::Pressure,
     split::{Split, split},
+    target::Target,
 };
 use crate::{
     client::Session,
@@ -156,12 +158,8 @@ impl Job {
                     pressure.confirmed();
                     backoffs = config.retry.backoffs();
                 }
-                // The next try meets the table as it is now: columns are named, and the server describes them anew.
                 Err(error) if description_outdated(&error) && !std::mem::replace(&mut looked_again, true) => {
-                    tracing::warn!(
-                        table = %self.table, %error,
-                        "the table is not as it was described; the rows are sent once more"
-                    );
+                    look_again(&parcel.route, &mut lane.session, config, error).await?;
                 }
                 Err(error) => {
                     pressure.refused(&error, parcel.num_rows());
@@ -182,6 +180,24 @@ impl Job {
         }
         Ok(flushed)
     }
+}
+
+/// Looks at a table again that the server says is not as it was described. The rows can be sent once more where the
+/// table still takes them; else `error` stands.
+async fn look_again(route: &Route, session: &mut Session, config: &SinkConfig, error: Error) -> Result<()> {
+    let known = &route.target;
+    let definition = table_definition(session.client().await?, &known.table).await?;
+    let target = Target::new(known.table.clone(), definition, config, known.upsert.is_none())?;
+    let columns = Columns::new(&target, &route.columns.source, config)?;
+    if columns.sent != route.columns.sent {
+        return Err(error);
+    }
+    target.expect_types(&columns.sent, config)?;
+    tracing::warn!(
+        table = %known.table, %error,
+        "the table is not as it was described; it was looked at again, and the rows are sent once more"
+    );
+    Ok(())
 }
 
 /// The parcel in parts, where that helps against the error.

@@ -123,6 +123,9 @@ async fn a_wrong_token_an_unknown_warehouse_and_a_read_only_user_are_told_apart(
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// After these the table is looked at again; here it is as it was, so that the rows are sent once more.
+const ABOUT_THE_TABLE: [i32; 8] = [8, 10, 16, 20, 47, 53, 60, 122];
+
 /// The table of codes, row by row: an INSERT that is refused with it once is sent again, or not.
 #[tokio::test]
 async fn every_code_of_the_table_is_tried_again_or_not_as_it_says() {
@@ -147,7 +150,7 @@ async fn every_code_of_the_table_is_tried_again_or_not_as_it_says() {
             let rows = double.table(&table.to_string()).unwrap().num_rows();
             if rule.success_on_insert && rule.code != 5035 {
                 assert_eq!((outcome.unwrap().rows, tries, rows), (10, vec![failed], 0), "{rule:?}");
-            } else if rule.retry == Retry::Final {
+            } else if rule.retry == Retry::Final && !ABOUT_THE_TABLE.contains(&rule.code) {
                 let error = outcome.unwrap_err();
                 assert_eq!(error.retry_state(), RetryState::Permanent, "{rule:?}");
                 assert_eq!(error.kind(), rule.kind, "{rule:?}");

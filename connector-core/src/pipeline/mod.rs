@@ -59,7 +59,8 @@ pub struct Pipeline<S, K> {
     source: Arc<S>,
     sink: Arc<K>,
     name: String,
-    parallelism: usize,
+    /// `None` for what the source suggests.
+    parallelism: Option<usize>,
     store: Option<Arc<dyn CheckpointStore>>,
     checkpoint_every: Duration,
     delivery: DeliveryGuarantee,
@@ -122,13 +123,14 @@ pub struct SplitReport {
 }
 
 impl<S: Source, K: Sink> Pipeline<S, K> {
-    /// A pipeline of one chain without a checkpoint store, at least once.
+    /// A pipeline of as many chains as the source suggests, one where it does not say, without a checkpoint store,
+    /// at least once.
     pub fn new(source: S, sink: K) -> Self {
         Self {
             source: Arc::new(source),
             sink: Arc::new(sink),
             name: "pipeline".to_owned(),
-            parallelism: 1,
+            parallelism: None,
             store: None,
             checkpoint_every: Duration::from_secs(10),
             delivery: DeliveryGuarantee::AtLeastOnce,
@@ -147,9 +149,9 @@ impl<S: Source, K: Sink> Pipeline<S, K> {
         self
     }
 
-    /// How many chains run; more than there are splits is never useful.
+    /// How many chains run, whatever the source suggests; more than there are splits is never useful.
     pub fn parallelism(mut self, chains: usize) -> Self {
-        self.parallelism = chains.max(1);
+        self.parallelism = Some(chains.max(1));
         self
     }
 

@@ -36,6 +36,8 @@ pub(super) struct Run<S: Source, K: Sink> {
     tasks: JoinSet<Result<Totals>>,
     /// The chains' readers, for splits that are found later.
     readers: Vec<mpsc::WeakUnboundedSender<Command<S::Split>>>,
+    /// How many chains there are.
+    chains: usize,
     stop: CancellationToken,
     begun: BTreeMap<SplitId, Option<String>>,
     resumed: bool,
@@ -72,6 +74,7 @@ impl<S: Source, K: Sink> Run<S, K> {
             shared,
             tasks: JoinSet::new(),
             readers: Vec::new(),
+            chains: 1,
             stop: host_stop.child_token(),
             begun: BTreeMap::new(),
             resumed,
@@ -117,9 +120,11 @@ impl<S: Source, K: Sink> Run<S, K> {
     /// Deals the splits out and starts a reader and a writer task a chain.
     async fn start_chains(&mut self, splits: Vec<S::Split>) -> Result<()> {
         let bounded = self.pipeline.source.boundedness() == Boundedness::Bounded;
-        let mut hands: Vec<Vec<S::Split>> = vec![Vec::new(); self.pipeline.parallelism];
+        let suggested = || self.pipeline.source.suggested_parallelism(splits.len());
+        self.chains = self.pipeline.parallelism.or_else(suggested).unwrap_or(1).max(1);
+        let mut hands: Vec<Vec<S::Split>> = vec![Vec::new(); self.chains];
         for (i, split) in splits.into_iter().enumerate() {
-            hands[i % self.pipeline.parallelism].push(split);
+            hands[i % self.chains].push(split);
         }
         for (index, hand) in hands.into_iter().enumerate() {
             if hand.is_empty() && bounded {
@@ -159,7 +164,7 @@ impl<S: Source, K: Sink> Run<S, K> {
         WriterContext {
             pipeline: self.pipeline.name.clone(),
             chain,
-            chains: self.pipeline.parallelism,
+            chains: self.chains,
             delivery: self.pipeline.delivery,
             unknown_columns: self.shared.gate.unknown_columns(),
         }

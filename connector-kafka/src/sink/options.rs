@@ -64,15 +64,15 @@ option_set! {
             /// raw client properties, highest priority; names of the Java client are translated where they mean the same
             "job.writer.properties" alias "job.writer.extra_raw_properties" => properties: PropertyMap, optional;
             /// default of the property retries
-            "job.writer.retries" => retries: u32, default 10;
+            "job.writer.retries" => retries: u32, default 10, min 0;
             /// default of the property retry.backoff.ms
-            "job.writer.retry_backoff_ms" => retry_backoff: Duration as Millis, default 1000;
+            "job.writer.retry_backoff_ms" => retry_backoff: Duration as Millis, default 1000, min 0;
             /// default of the property linger.ms; a flush does not wait for it
-            "job.writer.linger_ms" => linger: Duration as Millis, default 5000;
+            "job.writer.linger_ms" => linger: Duration as Millis, default 5000, min 0;
             /// default of the property compression.type
             "job.writer.compression_type" => compression_type: CompressionType, default "snappy", shown "SNAPPY";
             /// larger messages are counted and logged, without their content, and sent all the same
-            "job.writer.big_message_threshold" => big_message_threshold: u64 as MemorySize, default "10485760", min "1";
+            "job.writer.big_message_threshold" => big_message_threshold: u64, default 10485760, min 1, type_name "bytes", allowed ">0";
             /// memory of one writer for records that are not delivered yet (an option of this crate)
             "job.writer.buffer_bytes" => buffer_bytes: u64 as MemorySize, default "32mb", min "1mb";
             /// time-out of each question to the cluster (an option of this crate)

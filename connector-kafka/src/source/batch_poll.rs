@@ -22,6 +22,8 @@ use rdkafka::{
     types::{RDKafkaErrorCode, RDKafkaEvent, RDKafkaMessage, RDKafkaQueue},
 };
 
+use crate::format::metadata::Header;
+
 /// A queue of librdkafka's, destroyed on drop.
 struct Queue(NonNull<RDKafkaQueue>);
 
@@ -96,6 +98,32 @@ impl<'m> Record<'m> {
 
     pub(crate) fn key(&self) -> Option<&'m [u8]> {
         bytes(self.message.key.cast(), self.message.key_len)
+    }
+
+    /// The headers in their order: names may stand twice, values may be missing. Parsed anew with each call.
+    pub(crate) fn headers(&self) -> Vec<Header> {
+        let mut found = Vec::new();
+        let mut headers = ptr::null_mut();
+        // SAFETY: the message is alive and came from librdkafka, which parses its headers in place and keeps them with
+        // it; no other thread has this message. `headers` is a valid place to write.
+        let code = unsafe { c::rd_kafka_message_headers(ptr::from_ref(self.message), &raw mut headers) };
+        if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR || headers.is_null() {
+            return found;
+        }
+        loop {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            // SAFETY: the headers live as long as the message, and the three places can be written to. An index
+            // behind the last header is an error code and nothing else.
+            let code = unsafe {
+                c::rd_kafka_header_get_all(headers, found.len(), &raw mut name, &raw mut value, &raw mut size)
+            };
+            if code != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR || name.is_null() {
+                return found;
+            }
+            // SAFETY: the name is a C string that lives as long as the headers.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+            found.push((name, bytes(value.cast(), size).map(<[u8]>::to_vec)));
+        }
     }
 
     /// Milliseconds since 1970, where the record has a time.
@@ -270,7 +298,7 @@ impl<'c, C: ConsumerContext> BatchQueue<'c, C> {
 
 /// Commits offsets to the group and takes the results.
 ///
-/// It does so as an administrator does, not as a member of the group. The ordinary commit belongs to the
+/// Without a membership it does so as an administrator does, not as a member of the group. The ordinary commit belongs to the
 /// consumer's life: a consumer with one that nobody answers cannot be closed for a minute, and the
 /// binding does not pass its result on.
 pub(crate) struct CommitQueue<'c, C: ConsumerContext> {
@@ -310,6 +338,21 @@ impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
             );
             c::rd_kafka_AdminOptions_destroy(options);
             c::rd_kafka_AlterConsumerGroupOffsets_destroy(request);
+        }
+    }
+
+    /// The same as a member of the group, which is the ordinary way.
+    pub(crate) fn commit_as_member(&self, offsets: &TopicPartitionList) {
+        // SAFETY: client, list and queue are alive. librdkafka copies the list; without a callback it puts the result
+        // into the queue.
+        unsafe {
+            c::rd_kafka_commit_queue(
+                self.consumer.client().native_ptr(),
+                offsets.ptr(),
+                self.queue.0.as_ptr(),
+                None,
+                ptr::null_mut(),
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use connector_core::{
-    BadRecordPolicy, Error, ErrorKind, Result, Secret, TableId,
+    BadRecordPolicy, Error, ErrorKind, Result, Secret, TableId, TableSchema,
     options::{HostList, IntoValue, PropertyMap, RawValue, RegexList, is_secret_key},
 };
 use jiff::tz::TimeZone;
@@ -21,8 +21,11 @@ use super::{
 };
 use crate::{
     client::ClientSettings,
-    format::Format,
-    options::{AutoOffsetReset, JobType, KafkaSourceOptions, KafkaSourceOptionsBuilder, StartupMode},
+    format::{Changes, Csv, Format, Json, MetadataColumn, Raw, metadata::MetadataColumns},
+    options::{
+        Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, KafkaSourceOptionsBuilder,
+        StartupMode,
+    },
     properties,
 };
 
@@ -35,6 +38,8 @@ pub struct KafkaSourceBuilder {
     options: KafkaSourceOptionsBuilder,
     properties: PropertyMap,
     format: Option<Format>,
+    schema: Option<TableSchema>,
+    job: Option<String>,
     startup: Option<StartupMode>,
     table: Option<Result<TableId, String>>,
 }
@@ -123,6 +128,23 @@ impl KafkaSourceBuilder {
         request_timeout: Duration;
         /// Splits for one reader, from which [`KafkaSource::suggested_parallelism`] follows.
         max_partition_num_per_consumer: u32;
+        /// Who deals the partitions out: the host, or the consumer group.
+        assignment: Assignment;
+        /// Whether a host may commit what it polled ([`KafkaReader::commit_polled`](super::KafkaReader::commit_polled)):
+        /// not where this is set.
+        commit_in_checkpoint: bool;
+        /// The date at which the read begins, in the pattern `date_format`.
+        start_date: String;
+        /// The date at which a bounded read ends, in the pattern `date_format`.
+        end_date: String;
+        /// The pattern of dates, as Java's `SimpleDateFormat` has it.
+        date_format: String;
+        /// How many looks for more at the end of a bounded read have to find nothing; -1 for none.
+        wait_poll_empty_times: i32;
+        /// The time between two such looks.
+        wait_poll_empty_interval: Duration;
+        /// Columns that records have besides their values, in this order behind those.
+        metadata_columns: Vec<MetadataColumn>;
         /// The number of readers to suggest.
         reader_parallelism_num: u32;
         /// The zone of times that are written without one.
@@ -132,6 +154,19 @@ impl KafkaSourceBuilder {
     /// How the records' values are read, and the table that they make up.
     pub fn format(mut self, format: impl Into<Format>) -> Self {
         self.format = Some(format.into());
+        self
+    }
+
+    /// The job and the task of it that this source is, from which the group's name is made where `group_id` is not set:
+    /// the same after every restart, and another one for each job and task.
+    pub fn job(mut self, name: &str, task: &str) -> Self {
+        self.job = Some(format!("{name}.{task}"));
+        self
+    }
+
+    /// The table that the records make up, for a format that is named by the option `format_type` alone.
+    pub fn schema(mut self, schema: impl Into<TableSchema>) -> Self {
+        self.schema = Some(schema.into());
         self
     }
 
@@ -177,26 +212,94 @@ impl KafkaSourceBuilder {
         let options = options.build()?;
         let invalid =
             |text: String| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options");
-        let Some(format) = self.format else {
-            let text =
-                "no format is given; call `.format(Json::with_schema(schema))` with the columns of the table";
-            return Err(invalid(text.to_owned()));
-        };
         let table = self.table.transpose().map_err(invalid)?;
-        let format = checked_format(format, options.global_timezone.as_ref())?;
-        Ok(KafkaSource(Arc::new(inner(&options, self.startup, format, table)?)))
+        let format = resolved(self.format, self.schema, &options).map_err(invalid)?;
+        let format = match &options.global_timezone {
+            Some(zone) => format.in_zone(zone.clone()),
+            None => format,
+        };
+        format.check()?;
+        let columns = MetadataColumns::new(options.metadata_columns.as_deref().unwrap_or_default())?;
+        if let Some(schema) = format.table_schema() {
+            columns.check(&schema.columns)?;
+        }
+        let names: BTreeSet<&str> = options.topics.iter().collect();
+        let names = self.job.as_deref().map_or(names, |job| BTreeSet::from([job]));
+        let group = options.group_id.clone().unwrap_or_else(|| default_group(&names));
+        Ok(KafkaSource(Arc::new(inner(&options, self.startup, format, table, columns, group)?)))
     }
 }
 
-/// The format with the job's time zone, once it is known that its columns can be read.
-fn checked_format(format: Format, zone: Option<&TimeZone>) -> Result<Format> {
-    let Format::Json(json) = format;
-    let json = match zone {
-        Some(zone) => json.time_zone(zone.clone()),
-        None => json,
+/// The format that was given, or that the options name, with what the options say about it.
+fn resolved(
+    given: Option<Format>,
+    schema: Option<TableSchema>,
+    options: &KafkaSourceOptions,
+) -> Result<Format, String> {
+    let named = options.format_type;
+    let format = match (given, schema) {
+        (Some(_), Some(_)) => {
+            return Err("both a format and a schema are given; a format has its own columns".to_owned());
+        }
+        (Some(format), None) => {
+            if let Some(named) = named.filter(|named| named.as_str() != format.name()) {
+                return Err(format!(
+                    "format_type is {named}, and the format that was given is {}",
+                    format.name()
+                ));
+            }
+            format
+        }
+        (None, schema) => named_format(named.unwrap_or(FormatType::Json), schema, options)?,
     };
-    json.decoder()?;
-    Ok(Format::Json(json))
+    let Format::Changes(changes) = format else {
+        if options.use_multi_table_record {
+            return Err(format!(
+                "use_multi_table_record is for the change formats, and not for {}",
+                format.name()
+            ));
+        }
+        return Ok(format);
+    };
+    let changes = if options.use_multi_table_record { changes.multi_table() } else { changes };
+    let any_case = options.cdc_multiplex_record_case_insensitive;
+    Ok(Format::Changes(if any_case { changes } else { changes.case_insensitive(false) }))
+}
+
+fn named_format(
+    named: FormatType,
+    schema: Option<TableSchema>,
+    options: &KafkaSourceOptions,
+) -> Result<Format, String> {
+    let needed = |schema: Option<TableSchema>| {
+        schema.ok_or_else(|| {
+            format!(
+                "no format is given; call `.format(…)`, or `.schema(…)` with the columns of the table for format_type {named}"
+            )
+        })
+    };
+    let with_table = |changes: Changes, schema: Option<TableSchema>| match schema {
+        Some(schema) => changes.table(schema),
+        None => changes,
+    };
+    Ok(match named {
+        FormatType::Json => Json::with_table_schema(needed(schema)?).into(),
+        FormatType::Csv => {
+            let csv = Csv::with_table_schema(needed(schema)?)
+                .delimiter(options.csv_delimiter.chars().next().unwrap_or(','))
+                .quote(options.csv_quote.chars().next())
+                .null_text(&options.csv_null_text)
+                .header(options.csv_header);
+            csv.into()
+        }
+        FormatType::Raw if schema.is_some() => {
+            return Err("format_type is raw, which has one binary column `value` and no other".to_owned());
+        }
+        FormatType::Raw => Raw::default().into(),
+        FormatType::DebeziumJson => with_table(Changes::debezium(), schema).into(),
+        FormatType::CanalJson => with_table(Changes::canal(), schema).into(),
+        FormatType::MaxwellJson => with_table(Changes::maxwell(), schema).into(),
+    })
 }
 
 fn inner(
@@ -204,6 +307,8 @@ fn inner(
     startup: Option<StartupMode>,
     format: Format,
     table: Option<TableId>,
+    columns: MetadataColumns,
+    group: String,
 ) -> Result<Inner> {
     let topics: Vec<TopicPattern> = options.topics.iter().map(TopicPattern::parse).collect::<Result<_>>()?;
     let memory = MemoryPlan::new(options.prefetch_bytes);
@@ -214,18 +319,21 @@ fn inner(
         topics,
         startup: startup.or_else(|| options.startup_mode()),
         end: end(options),
+        open_end: options.patience().is_some() && end(options) == Some(End::Latest),
         reset: options.reset_policy(),
     };
-    let group = options.group_id.clone().unwrap_or_else(|| default_group(&options.topics));
     Ok(Inner {
         admin: client(options, &[]),
-        reader: client(options, &reader_properties(&group, &memory)),
+        reader: client(options, &reader_properties(&group, &memory, options)),
         group: CString::new(group)
             .map_err(|_| Error::new(ErrorKind::OptionInvalid, "group_id holds a zero byte"))?,
         plan: Arc::new(plan),
         shape: Shape {
             format,
             table,
+            columns,
+            registry: Arc::default(),
+            patience: options.patience(),
             policy: options.bad_record_policy,
             max_batch_rows: usize::try_from(options.max_batch_rows).unwrap_or(usize::MAX),
             max_batch_wait: options.max_batch_wait,
@@ -240,16 +348,18 @@ fn inner(
             .reader_parallelism_num
             .map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
         looked_in_vain: AtomicBool::new(false),
+        known: (options.assignment == Assignment::Group).then(Arc::default),
+        commits_polled: !options.commit_in_checkpoint,
     })
 }
 
 fn end(options: &KafkaSourceOptions) -> Option<End> {
     let offset = Some(options.end_offset).filter(|offset| *offset >= 0);
-    let time = options.end_timestamp.millis();
+    let time = options.end_millis();
     if !options.is_bounded() {
         if offset.is_some() || time.is_some() {
             tracing::warn!(
-                "end_offset and end_timestamp are ignored: the read is unbounded; set job_type to BATCH"
+                "end_offset, end_timestamp and end_date are ignored: the read is unbounded; set job_type to BATCH"
             );
         }
         return None;
@@ -277,7 +387,11 @@ fn client(options: &KafkaSourceOptions, own: &[(&str, String)]) -> ClientSetting
     ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
 }
 
-fn reader_properties(group: &str, memory: &MemoryPlan) -> Vec<(&'static str, String)> {
+fn reader_properties(
+    group: &str,
+    memory: &MemoryPlan,
+    options: &KafkaSourceOptions,
+) -> Vec<(&'static str, String)> {
     let mut own = vec![
         // librdkafka wants one even where nobody joins it.
         ("group.id", group.to_owned()),
@@ -289,12 +403,18 @@ fn reader_properties(group: &str, memory: &MemoryPlan) -> Vec<(&'static str, Str
         ("fetch.queue.backoff.ms", "10".to_owned()),
     ];
     own.extend(memory.client_properties());
+    if options.assignment == Assignment::Group {
+        // Partitions move one by one, and the others are read on meanwhile.
+        own.push(("partition.assignment.strategy", "cooperative-sticky".to_owned()));
+        if let Some(every) = options.discovery_interval() {
+            own.push(("topic.metadata.refresh.interval.ms", every.as_millis().min(3_600_000).to_string()));
+        }
+    }
     own
 }
 
-/// A group that is the same for the same topics.
-fn default_group(topics: &RegexList) -> String {
-    let names: BTreeSet<&str> = topics.iter().collect();
+/// A group that is the same for the same names.
+fn default_group(names: &BTreeSet<&str>) -> String {
     let mut group = String::from("connector-kafka");
     for name in names {
         group.push('.');
@@ -312,7 +432,6 @@ mod tests {
     use connector_core::arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
-    use crate::format::Json;
 
     fn builder() -> KafkaSourceBuilder {
         let schema = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
@@ -383,7 +502,13 @@ mod tests {
     }
 
     #[test]
-    fn the_default_group_is_the_same_for_the_same_topics() {
+    fn the_default_group_is_the_same_for_the_same_job_or_topics() {
+        let group_of =
+            |builder: KafkaSourceBuilder| builder.build().unwrap().0.group.clone().into_string().unwrap();
+        assert_eq!(group_of(builder().job("nightly load", "7")), "connector-kafka.nightly_load.7");
+        assert_ne!(group_of(builder().job("a", "1")), group_of(builder().job("a", "2")));
+        assert_eq!(group_of(builder().job("a", "1").group_id("mine")), "mine");
+        assert_eq!(group_of(builder()), "connector-kafka.orders");
         let group = |topics: &[&str]| default_group(&topics.iter().copied().collect());
         assert_eq!(group(&["orders"]), "connector-kafka.orders");
         assert_eq!(group(&["b", "a"]), group(&["a", "b"]));

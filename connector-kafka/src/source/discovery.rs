@@ -75,6 +75,8 @@ pub(crate) struct Plan {
     pub(crate) startup: Option<StartupMode>,
     /// `None` for a read without end.
     pub(crate) end: Option<End>,
+    /// Whether splits wait at their end for more.
+    pub(crate) open_end: bool,
     /// Whether topics may appear later.
     pub(crate) topics_may_follow: bool,
     pub(crate) reset: Option<ResetPolicy>,
@@ -219,7 +221,7 @@ impl Plan {
                     }
                 });
                 let split = KafkaSplit::new(place.0.clone(), place.1).starting_at(start);
-                Ok(KafkaSplit { stop: stop.map(KafkaOffset), ..split })
+                Ok(KafkaSplit { stop: stop.map(KafkaOffset), open_end: self.open_end, ..split })
             })
             .collect()
     }
@@ -247,7 +249,7 @@ impl Plan {
             split.seek(KafkaOffset(gone(asked.0)?));
         }
         // A known end was once in the log. Where it is not any more, waiting for it would never end.
-        if let Some(stop) = split.stop.filter(|stop| stop.0 > high) {
+        if let Some(stop) = split.stop.filter(|stop| stop.0 > high && !split.open_end) {
             gone(stop.0)?;
             split.stop = Some(KafkaOffset(high));
         }
@@ -280,6 +282,7 @@ impl Plan {
                 let Some(asked) = split.offset.filter(|_| !split.is_finished()) else {
                     // Its own end, where it has one, is what its owner wants.
                     if let Some(found) = starts.remove(&place) {
+                        split.open_end |= split.stop.is_none() && found.open_end;
                         split.stop = split.stop.or(found.stop);
                         split.offset = split.offset.or(found.offset);
                     }
@@ -407,6 +410,7 @@ mod tests {
             topics: Vec::new(),
             startup: None,
             end: Some(End::Timestamp(end)),
+            open_end: false,
             topics_may_follow: false,
             reset: None,
         };

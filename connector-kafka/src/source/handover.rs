@@ -5,18 +5,21 @@
 //! what was read ahead of it, and nothing of it can arrive later.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use connector_core::{Error, SourceEvent};
+use connector_core::{Error, SourceEvent, SplitId};
 use tokio::sync::Notify;
 
 use super::split::KafkaSplit;
 
 /// Names one stay of a split in a reader. A split that is given up and comes back has a new one.
 pub(crate) type Token = u64;
+
+/// Stands for the group: its events are about several splits.
+pub(crate) const GROUP: Token = 0;
 
 /// A split as the reading thread gets it: its offset is known to exist.
 #[derive(Debug, Clone)]
@@ -51,6 +54,8 @@ pub(crate) struct Orders {
     pub(crate) remove: Vec<Token>,
     pub(crate) add: Vec<Assigned>,
     pub(crate) commit: BTreeMap<(String, i32), i64>,
+    /// What the group takes back may go: all of it was acknowledged.
+    pub(crate) release: bool,
     pub(crate) ending: Ending,
 }
 
@@ -71,6 +76,8 @@ struct State {
     events: VecDeque<Queued>,
     bytes: usize,
     live: HashSet<Token>,
+    /// Tokens of splits that the group gave, until the pulling side has heard of them.
+    admitted: HashMap<SplitId, Token>,
     orders: Orders,
     failure: Option<Error>,
     ended: bool,
@@ -134,6 +141,17 @@ impl Handover {
         self.work.notify_one();
     }
 
+    /// The token of a split that the group gave.
+    pub(crate) fn admitted(&self, id: &SplitId) -> Option<Token> {
+        self.lock().admitted.remove(id)
+    }
+
+    /// Lets go of what the group takes back.
+    pub(crate) fn release(&self) {
+        self.lock().orders.release = true;
+        self.work.notify_one();
+    }
+
     /// Asks for offsets to be committed. A later one of a partition replaces an earlier one.
     pub(crate) fn commit(&self, offsets: impl IntoIterator<Item = ((String, i32), i64)>) {
         self.lock().orders.commit.extend(offsets);
@@ -157,10 +175,25 @@ impl Handover {
 
     // The reading thread.
 
+    /// Lets events of a split pass that the group gave.
+    pub(crate) fn admit(&self, id: SplitId, token: Token) {
+        let mut state = self.lock();
+        state.live.insert(token);
+        state.admitted.insert(id, token);
+    }
+
+    /// Ends what [`Self::admit`] began.
+    pub(crate) fn retire(&self, tokens: &[Token]) {
+        let mut state = self.lock();
+        for token in tokens {
+            state.live.remove(token);
+        }
+    }
+
     /// Gives an event to the pulling side. Never waits; the thread looks for room before it reads on.
     pub(crate) fn push(&self, queued: Queued) {
         let mut state = self.lock();
-        if !state.live.contains(&queued.token) {
+        if queued.token != GROUP && !state.live.contains(&queued.token) {
             return;
         }
         state.bytes += queued.bytes;
@@ -203,7 +236,11 @@ impl Handover {
 
 impl Orders {
     fn is_empty(&self) -> bool {
-        self.remove.is_empty() && self.add.is_empty() && self.commit.is_empty() && self.ending == Ending::Open
+        self.remove.is_empty()
+            && self.add.is_empty()
+            && self.commit.is_empty()
+            && !self.release
+            && self.ending == Ending::Open
     }
 }
 

@@ -11,6 +11,9 @@ pub const BYTES: &str = "connector_kafka_source_bytes_total";
 pub const ROWS: &str = "connector_kafka_source_rows_total";
 /// Counter: records without a value (tombstones), which are no rows.
 pub const TOMBSTONES: &str = "connector_kafka_source_tombstones_total";
+/// Counter: records that were read and are no rows: messages about statements and transactions, and events of tables
+/// that are not asked for.
+pub const ROWLESS: &str = "connector_kafka_source_rowless_records_total";
 /// Counter, by `policy`: records that could not be read.
 pub const BAD_RECORDS: &str = "connector_kafka_source_bad_records_total";
 /// Counter: offsets that were gone from the log and replaced as `auto_offset_reset` says.
@@ -28,6 +31,7 @@ pub(crate) struct SourceMetrics {
     pub(crate) bytes: Counter,
     pub(crate) rows: Counter,
     pub(crate) tombstones: Counter,
+    pub(crate) rowless: Counter,
     pub(crate) bad_records: Counter,
     pub(crate) prefetch_bytes: Gauge,
     pub(crate) commits_done: Counter,
@@ -41,6 +45,7 @@ impl SourceMetrics {
             bytes: metrics::counter!(BYTES),
             rows: metrics::counter!(ROWS),
             tombstones: metrics::counter!(TOMBSTONES),
+            rowless: metrics::counter!(ROWLESS),
             bad_records: metrics::counter!(BAD_RECORDS, "policy" => policy.as_str()),
             prefetch_bytes: metrics::gauge!(PREFETCH_BYTES),
             commits_done: metrics::counter!(COMMITS, "result" => "done"),

@@ -7,7 +7,7 @@ mod handover;
 mod health;
 mod memory;
 pub mod metrics;
-mod parts;
+pub(crate) mod parts;
 mod reader;
 mod split;
 mod worker;
@@ -17,7 +17,7 @@ use std::{
     ffi::CString,
     fmt,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -30,7 +30,15 @@ pub use self::{
     reader::KafkaReader,
     split::{KafkaOffset, KafkaSplit},
 };
-use self::{discovery::Plan, parts::Shape, split::split_id, worker::WorkerSettings};
+use self::{
+    discovery::Plan,
+    parts::Shape,
+    split::split_id,
+    worker::{
+        WorkerSettings,
+        group::{GroupSettings, Known},
+    },
+};
 use crate::{
     client::{Admin, ClientSettings, off_runtime},
     options::ResetPolicy,
@@ -53,6 +61,10 @@ pub(crate) struct Inner {
     pub(crate) parallelism: Option<usize>,
     /// A first discovery that found nothing has been: whatever appears now is new.
     pub(crate) looked_in_vain: AtomicBool,
+    /// Where the group deals the partitions out: the offsets that the host's checkpoint has.
+    pub(crate) known: Option<Known>,
+    /// Whether a host may commit what it polled.
+    pub(crate) commits_polled: bool,
 }
 
 impl Inner {
@@ -67,6 +79,23 @@ impl Inner {
             shape: self.shape.clone(),
             handover_bytes: self.handover_bytes,
             reset: self.reset,
+            member: self.known.as_ref().map(|known| GroupSettings {
+                plan: Arc::clone(&self.plan),
+                admin: self.admin.clone(),
+                known: Arc::clone(known),
+                interval: self.discovery_interval,
+            }),
+        }
+    }
+
+    /// Notes offsets of the host's checkpoint, for partitions that the group may give.
+    pub(crate) fn remember(&self, splits: &[KafkaSplit]) {
+        let Some(known) = &self.known else { return };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        for split in splits {
+            if let Some(offset) = split.offset {
+                known.insert((split.topic.clone(), split.partition), offset.0);
+            }
         }
     }
 
@@ -117,11 +146,15 @@ impl Source for KafkaSource {
     }
 
     fn changelog_mode(&self) -> ChangelogMode {
-        ChangelogMode::Append
+        self.0.shape.format.changelog_mode()
     }
 
     fn discovery_interval(&self) -> Option<Duration> {
         self.0.discovery_interval
+    }
+
+    fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
+        Some(Self::suggested_parallelism(self, splits))
     }
 
     async fn check(&self) -> Result<()> {
@@ -134,6 +167,10 @@ impl Source for KafkaSource {
     }
 
     async fn discover(&self, known: &[SplitId]) -> Result<Vec<KafkaSplit>> {
+        // Splits come from the group, to whichever reader it chooses.
+        if self.0.known.is_some() {
+            return Ok(Vec::new());
+        }
         let (settings, plan) = (self.0.admin.clone(), Arc::clone(&self.0.plan));
         let first = known.is_empty() && !self.0.looked_in_vain.load(Ordering::Relaxed);
         let known: HashSet<SplitId> = known.iter().cloned().collect();

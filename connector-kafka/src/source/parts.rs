@@ -1,15 +1,14 @@
 //! What is being built of each split: rows in a decoder, bad records, and the offset behind them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::CString,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use connector_core::{
-    BadRecord, BadRecordPolicy, ChangeBatch, Error, ErrorKind, Result, SchemaChange, SourceEvent, SplitId,
-    TableId, arrow::array::RecordBatch,
+    BadRecord, BadRecordPolicy, Error, ErrorKind, Result, SchemaChange, SourceEvent, SplitId, TableId,
 };
 use metrics::Gauge;
 
@@ -19,13 +18,20 @@ use super::{
     metrics::{SourceMetrics, lag_gauge},
     split::{KafkaOffset, KafkaSplit, split_id},
 };
-use crate::format::{Format, JsonDecoder, JsonError, JsonErrorKind};
+use crate::format::{
+    Format, JsonError, JsonErrorKind,
+    change::Registry,
+    metadata::{Facts, MetadataColumns},
+    record::{Decoder, Refusal, Taken},
+};
 
 /// What an event weighs besides its rows.
 const EVENT_BYTES: usize = 256;
 /// Skipped records are logged one by one up to this number a [`LOG_WINDOW`].
 const LOG_LINES: u32 = 10;
 const LOG_WINDOW: Duration = Duration::from_secs(10);
+/// How often a record is given to its decoder at most: a table of it is made, then changed, then there is no room.
+const MOST_TRIES: u32 = 8;
 
 /// How records become rows; the same for all splits of a reader.
 #[derive(Debug, Clone)]
@@ -33,47 +39,17 @@ pub(crate) struct Shape {
     pub(crate) format: Format,
     /// The table of the rows; the topic's name where it is `None`.
     pub(crate) table: Option<TableId>,
+    /// Columns that records have besides their values.
+    pub(crate) columns: MetadataColumns,
+    /// What records told about the columns of tables, for all readers of the source.
+    pub(crate) registry: Arc<Registry>,
     pub(crate) policy: BadRecordPolicy,
     pub(crate) max_batch_rows: usize,
     pub(crate) max_batch_wait: Duration,
+    /// How long bounded splits wait at their end.
+    pub(crate) patience: Option<Patience>,
     /// Bytes that rows under construction may take, over all splits.
     pub(crate) building_bytes: usize,
-}
-
-enum Decoder {
-    Json(Box<JsonDecoder>),
-}
-
-impl Decoder {
-    fn new(format: &Format) -> Result<Self> {
-        match format {
-            Format::Json(json) => Ok(Self::Json(Box::new(json.decoder()?))),
-        }
-    }
-
-    fn decode(&mut self, value: &[u8]) -> Result<(), JsonError> {
-        match self {
-            Self::Json(decoder) => decoder.decode(value),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Json(decoder) => decoder.len(),
-        }
-    }
-
-    fn memory_size(&self) -> usize {
-        match self {
-            Self::Json(decoder) => decoder.memory_size(),
-        }
-    }
-
-    fn finish(&mut self) -> Result<RecordBatch> {
-        match self {
-            Self::Json(decoder) => decoder.finish(),
-        }
-    }
 }
 
 /// One split under construction.
@@ -102,8 +78,8 @@ pub(crate) struct Part {
     weight: usize,
     /// When the first record came that no event has covered yet.
     since: Option<Instant>,
-    announced: bool,
-    table: TableId,
+    /// Waits for further records at the stop, which then moves.
+    linger: Option<Linger>,
     counted: Counted,
     lag: Gauge,
     /// Tells the topic's records by their tag.
@@ -116,12 +92,50 @@ struct Counted {
     records: u64,
     bytes: u64,
     tombstones: u64,
+    rowless: u64,
     bad: u64,
+}
+
+/// How often, and how long each time, a bounded split waits at its end for more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) times: u32,
+    pub(crate) interval: Duration,
+}
+
+/// A split that waits at its end.
+#[derive(Debug)]
+struct Linger {
+    patience: Patience,
+    /// Looks that found nothing.
+    empty: u32,
+    /// When the next look is due; `None` while there is something to read.
+    due: Option<Instant>,
+}
+
+impl Linger {
+    fn is_over(&self) -> bool {
+        self.empty >= self.patience.times
+    }
+
+    fn found(&mut self) {
+        (self.empty, self.due) = (0, None);
+    }
+
+    fn look(&mut self, now: Instant) {
+        match self.due {
+            Some(due) if now < due => {}
+            due => {
+                self.empty += u32::from(due.is_some());
+                self.due = Some(now + self.patience.interval);
+            }
+        }
+    }
 }
 
 impl Part {
     fn new(assigned: Assigned, shape: &Shape, forward_again: bool) -> Result<Self> {
-        let KafkaSplit { topic, partition, offset, stop } = assigned.split;
+        let KafkaSplit { topic, partition, offset, stop, open_end } = assigned.split;
         let next = offset.map_or(0, |offset| offset.0);
         let topic_c = topic_cstring(&topic)
             .ok_or_else(|| Error::new(ErrorKind::OptionInvalid, "a topic's name holds a zero byte"))?;
@@ -136,13 +150,21 @@ impl Part {
             past_stop: false,
             forward_again,
             position_from: None,
-            decoder: Decoder::new(&shape.format)?,
+            decoder: Decoder::new(
+                &shape.format,
+                shape.table.clone().unwrap_or_else(|| TableId::new("", topic.as_str())),
+                &shape.columns,
+                &shape.registry,
+            )?,
             dead: Vec::new(),
             dead_bytes: 0,
             weight: 0,
             since: None,
-            announced: false,
-            table: shape.table.clone().unwrap_or_else(|| TableId::new("", topic.as_str())),
+            linger: shape.patience.filter(|_| open_end).map(|patience| Linger {
+                patience,
+                empty: 0,
+                due: None,
+            }),
             counted: Counted::default(),
             lag: lag_gauge(&topic, partition),
             tag: 0,
@@ -151,8 +173,26 @@ impl Part {
     }
 
     /// True when everything before the stop has been taken.
-    pub(crate) fn is_done(&self) -> bool {
+    fn has_reached_stop(&self) -> bool {
         self.stop.is_some_and(|stop| self.past_stop || self.next >= stop)
+    }
+
+    /// The same, and nothing more is waited for.
+    pub(crate) fn is_done(&self) -> bool {
+        self.has_reached_stop() && self.linger.as_ref().is_none_or(Linger::is_over)
+    }
+
+    /// Whether a record at or behind the stop is taken all the same, which moves the stop.
+    fn moves_stop(&mut self, offset: i64) -> bool {
+        let Some(linger) = self.linger.as_mut().filter(|linger| !linger.is_over()) else { return false };
+        linger.found();
+        self.stop = Some(offset + 1);
+        true
+    }
+
+    /// Where a restart goes on once everything handed over is durable.
+    pub(crate) fn handed(&self) -> i64 {
+        self.handed
     }
 
     /// Moves behind records that are no rows: the client's position has passed them.
@@ -171,8 +211,8 @@ impl Part {
         self.lag.set(end.saturating_sub(self.handed).max(0) as f64);
     }
 
-    fn refuse(&self, record: &Record<'_>, error: JsonError) -> Error {
-        let error = Error::from(error)
+    fn locate_error(&self, record: &Record<'_>, error: Error) -> Error {
+        let error = error
             .with_context("topic", &self.topic)
             .with_context("partition", self.partition)
             .with_context("offset", record.offset());
@@ -275,7 +315,7 @@ impl Parts {
         let Some(at) = self.locate(record) else { return Ok(()) };
         let part = &mut self.parts[at];
         let offset = record.offset();
-        if part.stop.is_some_and(|stop| offset >= stop) {
+        if part.stop.is_some_and(|stop| offset >= stop) && !part.moves_stop(offset) {
             part.past_stop = true;
             return Ok(());
         }
@@ -283,68 +323,125 @@ impl Parts {
             return Ok(());
         }
         part.counted.records += 1;
-        match record.value() {
-            None => part.counted.tombstones += 1,
-            Some(value) => {
-                part.counted.bytes += value.len() as u64;
-                match part.decoder.decode(value) {
-                    Ok(()) => {}
-                    Err(e) => return self.take_refused(at, record, value, e, now),
-                }
+        let value = record.value();
+        part.counted.bytes += value.map_or(0, <[u8]>::len) as u64;
+        if value.is_none() && !part.decoder.takes_tombstones() {
+            part.counted.tombstones += 1;
+        } else {
+            match part.decoder.decode(record.key(), value) {
+                Ok(Taken::Rows(1)) if !part.decoder.wants_facts() => {}
+                other => self.take_other(at, record, other)?,
             }
         }
+        let part = &mut self.parts[at];
         part.next = offset + 1;
         part.since.get_or_insert(now);
         if part.decoder.len() >= self.shape.max_batch_rows { self.hand_over(at) } else { Ok(()) }
     }
 
-    /// A record that its decoder did not take.
-    #[cold]
-    fn take_refused(
-        &mut self,
-        at: usize,
-        record: &Record<'_>,
-        value: &[u8],
-        error: JsonError,
-        now: Instant,
-    ) -> Result<()> {
-        let mut error = error;
-        if error.kind() == JsonErrorKind::BatchFull && self.parts[at].decoder.len() > 0 {
-            self.hand_over(at)?;
-            match self.parts[at].decoder.decode(value) {
-                Ok(()) => {
-                    let part = &mut self.parts[at];
-                    part.next = record.offset() + 1;
-                    part.since.get_or_insert(now);
+    /// A record that gave anything but one row, or whose row has columns of the record itself.
+    fn take_other(&mut self, at: usize, record: &Record<'_>, first: Result<Taken, Refusal>) -> Result<()> {
+        let mut result = first;
+        for _ in 0..MOST_TRIES {
+            result = match result {
+                Ok(Taken::Rows(rows)) => {
+                    self.parts[at].counted.rowless += u64::from(rows == 0);
+                    if self.parts[at].decoder.wants_facts() {
+                        self.note_facts(at, record, rows);
+                    }
                     return Ok(());
                 }
-                Err(e) => error = e,
-            }
+                Ok(Taken::Nothing) => {
+                    self.parts[at].counted.rowless += 1;
+                    return Ok(());
+                }
+                Ok(Taken::Changes { again: false }) => {
+                    self.parts[at].counted.rowless += 1;
+                    return self.hand_over_changes(at, Some(record.offset() + 1));
+                }
+                Ok(Taken::Changes { again: true }) => {
+                    self.hand_over_changes(at, None)?;
+                    self.parts[at].decoder.decode(record.key(), record.value())
+                }
+                Err(Refusal::Record(error))
+                    if error.kind() == JsonErrorKind::BatchFull && self.parts[at].decoder.len() > 0 =>
+                {
+                    self.hand_over(at)?;
+                    self.parts[at].decoder.decode(record.key(), record.value())
+                }
+                Err(Refusal::Record(error)) => return self.take_refused(at, record, &error),
+                Err(Refusal::Fatal(error)) => return Err(self.parts[at].locate_error(record, error)),
+            };
         }
+        let error = Error::new(ErrorKind::Unexpected, "a record was not taken, however often it was tried");
+        Err(self.parts[at].locate_error(record, error))
+    }
+
+    fn note_facts(&mut self, at: usize, record: &Record<'_>, rows: usize) {
+        let headers = if self.shape.columns.wants_headers() { record.headers() } else { Vec::new() };
+        let part = &mut self.parts[at];
+        let facts = Facts {
+            topic: &part.topic,
+            partition: part.partition,
+            offset: record.offset(),
+            timestamp: record.timestamp(),
+            key: record.key(),
+            value: record.value(),
+            headers: &headers,
+        };
+        part.decoder.note(&facts, rows);
+    }
+
+    /// Hands over everything before a record that changes tables, and the changes. `behind` is the offset behind the
+    /// record where it was taken with them.
+    fn hand_over_changes(&mut self, at: usize, behind: Option<i64>) -> Result<()> {
+        self.hand_over(at)?;
+        let part = &mut self.parts[at];
+        let changes = part.decoder.take_changes();
+        let before = part.handed;
+        if let Some(behind) = behind.filter(|_| !changes.is_empty()) {
+            (part.next, part.handed) = (behind, behind);
+        }
+        let part = &self.parts[at];
+        let last = changes.len().saturating_sub(1);
+        for (index, change) in changes.into_iter().enumerate() {
+            // An announcement moves nothing; between several changes a restart has to read their record again.
+            let is_announcement = matches!(change, SchemaChange::CreateTable { .. });
+            let next = match behind {
+                Some(behind) if index == last => Some(KafkaOffset(behind)),
+                _ if is_announcement => None,
+                _ => Some(KafkaOffset(before)),
+            };
+            self.push(part, SourceEvent::Schema { split: part.id.clone(), change, next }, 0);
+        }
+        Ok(())
+    }
+
+    /// A record that its decoder did not take.
+    #[cold]
+    fn take_refused(&mut self, at: usize, record: &Record<'_>, error: &JsonError) -> Result<()> {
         let policy = self.shape.policy;
         let part = &mut self.parts[at];
         part.counted.bad += 1;
         match policy {
-            BadRecordPolicy::Fail => return Err(part.refuse(record, error)),
-            BadRecordPolicy::Skip => self.log_skipped(at, record, &error),
+            BadRecordPolicy::Fail => return Err(part.locate_error(record, error.clone().into())),
+            BadRecordPolicy::Skip => self.log_skipped(at, record, error),
             BadRecordPolicy::DeadLetter => {
+                let value = record.value().map(<[u8]>::to_vec);
                 let dead = BadRecord {
                     origin: part.topic.clone(),
                     split: part.partition.to_string(),
                     offset: record.offset().to_string(),
                     timestamp: record.timestamp(),
                     key: record.key().map(<[u8]>::to_vec),
-                    value: Some(value.to_vec()),
+                    value,
                     reason: error.to_string(),
                 };
-                part.dead_bytes +=
-                    value.len() + record.key().map_or(0, <[u8]>::len) + dead.reason.len() + EVENT_BYTES;
+                let bytes = [&dead.key, &dead.value].map(|part| part.as_ref().map_or(0, Vec::len));
+                part.dead_bytes += bytes[0] + bytes[1] + dead.reason.len() + EVENT_BYTES;
                 part.dead.push(dead);
             }
         }
-        let part = &mut self.parts[at];
-        part.next = record.offset() + 1;
-        part.since.get_or_insert(now);
         Ok(())
     }
 
@@ -359,6 +456,17 @@ impl Parts {
             tracing::warn!(topic, partition, offset, field = error.path(), "a record was skipped: {error}");
         } else if self.log_lines == LOG_LINES + 1 {
             tracing::warn!("further skipped records are counted and not logged for {LOG_WINDOW:?}");
+        }
+    }
+
+    /// Looks whether more came for splits that wait at their end.
+    pub(crate) fn look_behind_stops(&mut self, now: Instant) {
+        for part in &mut self.parts {
+            if part.has_reached_stop()
+                && let Some(linger) = &mut part.linger
+            {
+                linger.look(now);
+            }
         }
     }
 
@@ -407,6 +515,17 @@ impl Parts {
         Ok(next_due)
     }
 
+    /// Hands over everything of some partitions.
+    pub(crate) fn hand_over_places(&mut self, places: &HashSet<(String, i32)>) -> Result<()> {
+        for at in 0..self.parts.len() {
+            let part = &self.parts[at];
+            if places.contains(&(part.topic.clone(), part.partition)) {
+                self.hand_over(at)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Hands over everything, in the order of each split.
     pub(crate) fn hand_over_all(&mut self) -> Result<()> {
         (0..self.parts.len()).try_for_each(|at| self.hand_over(at))
@@ -433,49 +552,42 @@ impl Parts {
 
     /// Hands over what one part has: dead letters, rows, or the bare offset.
     fn hand_over(&mut self, at: usize) -> Result<()> {
-        let shape = &self.shape;
         let part = &mut self.parts[at];
         part.since = None;
         self.building -= part.weight;
         part.weight = 0;
         let counted = std::mem::take(&mut part.counted);
-        let rows = part.decoder.len();
-        let batch = if rows > 0 { Some(part.decoder.finish()?) } else { None };
+        let outputs = if part.decoder.len() > 0 { part.decoder.finish()? } else { Vec::new() };
         let dead = std::mem::take(&mut part.dead);
         let dead_bytes = std::mem::take(&mut part.dead_bytes);
         let (before, next) = (KafkaOffset(part.handed), KafkaOffset(part.next));
         part.handed = part.next;
 
-        let announce = rows > 0 && !part.announced;
-        part.announced |= announce;
         let part = &self.parts[at];
         let split = || part.id.clone();
-        if announce {
-            let change = SchemaChange::CreateTable {
-                table: part.table.clone(),
-                schema: shape.format.table_schema().clone(),
-            };
-            self.push(part, SourceEvent::Schema { split: split(), change, next: None }, 0);
-        }
         if !dead.is_empty() {
             // Rows of the same read follow: a restart between the two must read both again.
-            let next = if rows > 0 { before } else { next };
+            let next = if outputs.is_empty() { next } else { before };
             self.push(part, SourceEvent::DeadLetters { split: split(), records: dead, next }, dead_bytes);
-        } else if batch.is_none() && next > before {
+        } else if outputs.is_empty() && next > before {
             self.push(part, SourceEvent::Advanced { split: split(), next }, 0);
         }
-        if let Some(batch) = batch {
-            let rows = ChangeBatch::append(batch);
-            let bytes = rows.memory_size();
-            self.push(
-                part,
-                SourceEvent::Batch { split: split(), table: part.table.clone(), rows, next },
-                bytes,
-            );
+        let (mut rows, last) = (0, outputs.len().saturating_sub(1));
+        for (index, output) in outputs.into_iter().enumerate() {
+            if let Some(change) = output.announce {
+                self.push(part, SourceEvent::Schema { split: split(), change, next: None }, 0);
+            }
+            rows += output.rows.num_rows();
+            let bytes = output.rows.memory_size();
+            // Rows of one read go to several tables: a restart between their batches must read all of them again.
+            let next = if index == last { next } else { before };
+            let batch = SourceEvent::Batch { split: split(), table: output.table, rows: output.rows, next };
+            self.push(part, batch, bytes);
         }
         self.metrics.records.increment(counted.records);
         self.metrics.bytes.increment(counted.bytes);
         self.metrics.tombstones.increment(counted.tombstones);
+        self.metrics.rowless.increment(counted.rowless);
         self.metrics.bad_records.increment(counted.bad);
         self.metrics.rows.increment(rows as u64);
         Ok(())

@@ -32,6 +32,8 @@ pub struct KafkaReader {
     splits: BTreeMap<SplitId, Entry>,
     handover: Arc<Handover>,
     next_token: Token,
+    /// Splits that the last event took away: the next call lets them go.
+    revoked: Vec<SplitId>,
     /// Resolves when the thread has ended, librdkafka's threads included.
     ended: Option<oneshot::Receiver<()>>,
     closed: bool,
@@ -49,7 +51,9 @@ impl fmt::Debug for KafkaReader {
 impl KafkaReader {
     pub(crate) async fn open(source: Arc<Inner>, splits: Vec<KafkaSplit>) -> Result<Self> {
         refuse_twice(&splits)?;
-        let splits = source.place(splits).await?;
+        // Where the group deals the partitions out, these are offsets for what it may give, here or elsewhere.
+        source.remember(&splits);
+        let splits = if source.known.is_some() { Vec::new() } else { source.place(splits).await? };
         let handover = Arc::new(Handover::default());
         let (started, start) = oneshot::channel();
         let (end, ended) = oneshot::channel::<()>();
@@ -72,6 +76,7 @@ impl KafkaReader {
             splits: BTreeMap::new(),
             handover,
             next_token: 1,
+            revoked: Vec::new(),
             ended: Some(ended),
             closed: false,
         };
@@ -105,8 +110,20 @@ impl KafkaReader {
         let (split, next) = match event {
             SourceEvent::Batch { split, next, .. }
             | SourceEvent::DeadLetters { split, next, .. }
+            | SourceEvent::Schema { split, next: Some(next), .. }
             | SourceEvent::Advanced { split, next } => (split, Some(*next)),
             SourceEvent::Finished { split } => (split, None),
+            SourceEvent::Assigned { splits } => {
+                for split in splits {
+                    let Some(token) = self.handover.admitted(&split.id()) else { continue };
+                    self.splits.insert(split.id(), Entry { split: split.clone(), token, finished: false });
+                }
+                return;
+            }
+            SourceEvent::Revoked { splits } => {
+                self.revoked = splits.iter().map(Split::id).collect();
+                return;
+            }
             _ => return,
         };
         let Some(entry) = self.splits.get_mut(split).filter(|entry| entry.token == token) else { return };
@@ -120,6 +137,37 @@ impl KafkaReader {
     fn is_at_end(&self) -> bool {
         let bounded = self.source.boundedness() == Boundedness::Bounded;
         (bounded || !self.splits.is_empty()) && self.splits.values().all(|entry| entry.finished)
+    }
+
+    /// Commits the offsets behind all events returned so far to the group, whether or not anything was made of them.
+    ///
+    /// Called after each [`next`](SourceReader::next), this is what the option `commit_in_checkpoint=false` does in
+    /// the product that its name comes from: rows that were polled and not written yet are lost to a crash. A pipeline
+    /// never calls it.
+    ///
+    /// # Errors
+    /// `Unsupported` where `commit_in_checkpoint` is set; `Closed` after the end. What becomes of the commit is counted, as
+    /// that of an acknowledgement.
+    pub fn commit_polled(&mut self) -> Result<()> {
+        self.check_open()?;
+        if !self.source.commits_polled {
+            let text = "commit_in_checkpoint is set: offsets are committed when a checkpoint is acknowledged, and only then";
+            return Err(Error::new(ErrorKind::Unsupported, text).with_operation("kafka.commit"));
+        }
+        let offsets = self.splits.values().filter_map(|entry| {
+            let split = &entry.split;
+            Some(((split.topic.clone(), split.partition), split.offset?.0))
+        });
+        self.handover.commit(offsets);
+        Ok(())
+    }
+
+    fn check_manual(&self, operation: &'static str) -> Result<()> {
+        if self.source.known.is_some() {
+            let text = "the group deals the partitions out (assignment is `group`), and not the host";
+            return Err(Error::new(ErrorKind::Unsupported, text).with_operation(operation));
+        }
+        Ok(())
     }
 
     fn check_open(&self) -> Result<()> {
@@ -147,6 +195,12 @@ impl SourceReader for KafkaReader {
 
     async fn next(&mut self) -> Result<Option<SourceEvent<KafkaSplit>>> {
         self.check_open()?;
+        if !self.revoked.is_empty() {
+            for id in std::mem::take(&mut self.revoked) {
+                self.splits.remove(&id);
+            }
+            self.handover.release();
+        }
         loop {
             match self.handover.pop() {
                 Popped::Event(token, event) => {
@@ -168,6 +222,7 @@ impl SourceReader for KafkaReader {
 
     async fn add_splits(&mut self, splits: Vec<KafkaSplit>) -> Result<()> {
         self.check_open()?;
+        self.check_manual("kafka.add_splits")?;
         refuse_twice(&splits)?;
         if let Some(twice) = splits.iter().map(Split::id).find(|id| self.splits.contains_key(id)) {
             return Err(Error::new(ErrorKind::Conflict, "the reader has this split already")
@@ -181,6 +236,7 @@ impl SourceReader for KafkaReader {
 
     async fn remove_splits(&mut self, ids: &[SplitId]) -> Result<Vec<KafkaSplit>> {
         self.check_open()?;
+        self.check_manual("kafka.remove_splits")?;
         let gone: Vec<Entry> = ids.iter().filter_map(|id| self.splits.remove(id)).collect();
         self.handover.remove(&gone.iter().map(|entry| entry.token).collect::<Vec<_>>());
         Ok(gone.into_iter().map(|entry| entry.split).collect())
@@ -192,6 +248,7 @@ impl SourceReader for KafkaReader {
 
     async fn acknowledge(&mut self, splits: &[KafkaSplit]) -> Result<()> {
         self.check_open()?;
+        self.source.remember(splits);
         let offsets = splits.iter().filter_map(|split| {
             let KafkaOffset(offset) = split.offset?;
             Some(((split.topic.clone(), split.partition), offset))

@@ -32,12 +32,15 @@ pub struct KafkaSplit {
     /// The first offset that is not read any more; `None` for a split without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<KafkaOffset>,
+    /// Whether the split's end moves with records that come while it waits there (`wait_poll_empty_times`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open_end: bool,
 }
 
 impl KafkaSplit {
     /// A split whose start a source looks up when it opens a reader, by its startup mode.
     pub fn new(topic: impl Into<String>, partition: i32) -> Self {
-        Self { topic: topic.into(), partition, offset: None, stop: None }
+        Self { topic: topic.into(), partition, offset: None, stop: None, open_end: false }
     }
 
     /// The same split with its offset at `offset`.
@@ -77,6 +80,7 @@ impl Split for KafkaSplit {
     }
 
     fn end_before(&mut self, end: &KafkaOffset) {
+        self.open_end = false;
         self.stop = Some(self.stop.map_or(*end, |stop| stop.min(*end)));
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! librdkafka's calls block, so all of them happen here and none on a thread of the runtime.
 
+pub(crate) mod group;
+
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::CString,
@@ -18,6 +20,7 @@ use rdkafka::{
 };
 use tokio::sync::oneshot;
 
+use self::group::{Group, GroupSettings};
 use super::{
     batch_poll::{BatchQueue, CommitQueue, Failure, Item, Messages},
     handover::{Assigned, Ending, Handover, Orders},
@@ -60,6 +63,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) handover_bytes: usize,
     /// What to do when an offset is gone; `None` to fail.
     pub(crate) reset: Option<ResetPolicy>,
+    /// Where the group deals the partitions out.
+    pub(crate) member: Option<GroupSettings>,
 }
 
 /// Tells the pulling side even when the thread panics.
@@ -104,6 +109,7 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         parts,
         health,
         settings: &settings,
+        group: settings.member.clone().map(Group::new),
         given_up: HashSet::new(),
         commits,
         unanswered: 0,
@@ -112,7 +118,15 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         advanced: Instant::now(),
         advanced_bounded: Instant::now(),
     };
+    if worker.group.is_some() {
+        consumer.context().defer_rebalances(true);
+    }
     let result = worker.work();
+    if worker.group.is_some() {
+        worker.leave_group();
+    }
+    // Whatever the group decides from now on is done at once: nothing is read any more.
+    consumer.context().defer_rebalances(false);
     if result.is_err() {
         // What was read before the failure is still good.
         drop(worker.parts.hand_over_all());
@@ -130,6 +144,8 @@ struct Worker<'c> {
     parts: Parts,
     health: Health,
     settings: &'c WorkerSettings,
+    /// Membership in the group, where it deals the partitions out.
+    group: Option<Group>,
     /// Partitions that were assigned once and are not now.
     given_up: HashSet<(String, i32)>,
     commits: CommitQueue<'c, Context>,
@@ -159,8 +175,11 @@ impl Worker<'_> {
                 self.serve_client()?;
             }
             self.check_topics()?;
+            self.serve_group()?;
             self.advance()?;
-            let due = self.parts.hand_over_due(Instant::now())?;
+            let now = Instant::now();
+            self.parts.look_behind_stops(now);
+            let due = self.parts.hand_over_due(now)?;
             self.let_go_of_done()?;
             if self.handover.wait_for_room(self.settings.handover_bytes, IDLE) {
                 self.round(due.map_or(IDLE, |due| due.clamp(Duration::from_millis(1), IDLE)))?;
@@ -179,7 +198,7 @@ impl Worker<'_> {
             self.assign(orders.add)?;
         }
         self.commit(&orders.commit);
-        Ok(())
+        if orders.release { self.finish_revoking() } else { Ok(()) }
     }
 
     fn assign(&mut self, splits: Vec<Assigned>) -> Result<()> {
@@ -188,7 +207,8 @@ impl Worker<'_> {
             let (topic, partition) = (assigned.split.topic.clone(), assigned.split.partition);
             let again = self.given_up.remove(&(topic.clone(), partition));
             // A split that is finished before it begins needs nothing of librdkafka.
-            let finished = assigned.split.is_finished();
+            let waits = assigned.split.open_end && assigned.split.offset == assigned.split.stop;
+            let finished = assigned.split.is_finished() && !waits;
             self.parts.add(assigned, again)?;
             let Some(part) = self.parts.find(&topic, partition).filter(|_| !finished) else { continue };
             if !self.queue.forward(&part.topic_c, partition) {
@@ -230,7 +250,12 @@ impl Worker<'_> {
                 tracing::debug!(topic, partition, offset, error = %e, "an offset cannot be committed");
             }
         }
-        self.commits.commit(&list);
+        // The group lets nobody but its members write offsets while it has some.
+        if self.group.is_some() {
+            self.commits.commit_as_member(&list);
+        } else {
+            self.commits.commit(&list);
+        }
         self.unanswered += 1;
     }
 
@@ -360,6 +385,12 @@ impl Worker<'_> {
         }
         match (failure.code, &failure.partition) {
             (Code::NoError | Code::PartitionEOF, _) => Ok(()),
+            (Code::PollExceeded, _) => {
+                tracing::warn!(
+                    "the group took this member's partitions, as it was not heard of for too long"
+                );
+                Ok(())
+            }
             (
                 Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation,
                 Some((topic, partition)),
@@ -420,12 +451,24 @@ impl Worker<'_> {
         // After this error librdkafka has stopped the partition: it must be assigned anew.
         let mut list = TopicPartitionList::new();
         list.add_partition(topic, partition);
-        self.consumer.incremental_unassign(&list).map_err(refused)?;
+        let eager = self.group.is_some() && !self.is_cooperative();
+        if !eager {
+            self.consumer.incremental_unassign(&list).map_err(refused)?;
+        }
         if let Some(part) = self.parts.find(topic, partition) {
             part.next = next;
             part.forward_again = true;
             part.position_from = Some(Instant::now() + SETTLE);
             self.queue.forward(&part.topic_c, part.partition);
+        }
+        if eager {
+            // Such a group knows whole assignments only.
+            let mut all = TopicPartitionList::new();
+            for part in self.parts.iter() {
+                let offset = Offset::Offset(part.next);
+                all.add_partition_offset(&part.topic, part.partition, offset).map_err(refused)?;
+            }
+            return self.consumer.assign(&all).map_err(refused);
         }
         list.set_partition_offset(topic, partition, Offset::Offset(next)).map_err(refused)?;
         self.consumer.incremental_assign(&list).map_err(refused)

@@ -16,6 +16,7 @@ use connector_core::{
 use connector_kafka::{Json, KafkaOffset, KafkaReader, KafkaSource, KafkaSplit, source::KafkaSourceBuilder};
 use rdkafka::{
     ClientConfig,
+    message::{Header, OwnedHeaders},
     mocking::MockCluster,
     producer::{BaseProducer, BaseRecord, DefaultProducerContext, Producer},
 };
@@ -63,6 +64,25 @@ impl Cluster {
     pub(crate) fn write(&self, topic: &str, partition: i32, key: &str, value: Option<&[u8]>) {
         let mut record = BaseRecord::to(topic).partition(partition).key(key);
         record.payload = value;
+        self.producer.send(record).map_err(|(e, _)| e).unwrap();
+        self.flush();
+    }
+
+    /// Writes one record with a time and headers, of which a value may be missing.
+    pub(crate) fn write_with(
+        &self,
+        topic: &str,
+        key: &str,
+        value: &str,
+        time: i64,
+        headers: &[(&str, Option<&str>)],
+    ) {
+        let mut owned = OwnedHeaders::new();
+        for (key, value) in headers {
+            owned = owned.insert(Header { key, value: *value });
+        }
+        let record =
+            BaseRecord::to(topic).partition(0).key(key).payload(value).timestamp(time).headers(owned);
         self.producer.send(record).map_err(|(e, _)| e).unwrap();
         self.flush();
     }

@@ -1,6 +1,14 @@
 //! Options from pairs of text, end to end.
 
-use connector_core::{BadRecordPolicy, Boundedness, ErrorKind, Source};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use connector_core::{
+    BadRecordPolicy, Boundedness, CancellationToken, DeliveryGuarantee, ErrorKind, Pipeline, Result, Sink,
+    SinkCapabilities, Source, WriterContext, async_trait, memory::MemorySink,
+};
 use connector_kafka::{Json, KafkaSource};
 
 use crate::common::{Cluster, drain, id, open_all, schema};
@@ -70,6 +78,68 @@ async fn without_a_place_to_start_only_a_checkpoint_can_say_it() {
     assert!(error.message().contains("start_offset"), "{error}");
     let split = connector_kafka::KafkaSplit::new("orders", 0).starting_at(3);
     source.open(vec![split]).await.unwrap();
+}
+
+/// A sink that notes how many chains there are, and which of them write.
+struct Counting {
+    sink: MemorySink,
+    chains: Arc<Mutex<BTreeSet<(usize, usize)>>>,
+}
+
+#[async_trait]
+impl Sink for Counting {
+    type Writer = <MemorySink as Sink>::Writer;
+
+    fn connector(&self) -> &'static str {
+        self.sink.connector()
+    }
+
+    fn capabilities(&self) -> SinkCapabilities {
+        self.sink.capabilities()
+    }
+
+    async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {
+        self.sink.check(delivery).await
+    }
+
+    async fn open(&self, context: WriterContext) -> Result<Self::Writer> {
+        self.chains.lock().unwrap().insert((context.chain, context.chains));
+        self.sink.open(context).await
+    }
+}
+
+#[tokio::test]
+async fn partitions_for_a_reader_and_readers_set_the_chains() {
+    let cluster = Cluster::with_topic("orders", 5);
+    for partition in 0..5 {
+        cluster.write_rows("orders", partition, 0..3);
+    }
+    let chains = |options: &'static [(&'static str, &'static str)], told: Option<usize>| {
+        let address = cluster.address();
+        async move {
+            let base = [("bootstrap_servers", address.as_str()), ("topics", "orders"), ("job_type", "BATCH")];
+            let source = KafkaSource::from_options(base.iter().chain(options).copied()).unwrap();
+            let source = source.format(Json::with_schema(schema())).build().unwrap();
+            let chains = Arc::new(Mutex::new(BTreeSet::new()));
+            let sink = Counting { sink: MemorySink::new(), chains: Arc::clone(&chains) };
+            let mut pipeline = Pipeline::new(source, sink);
+            if let Some(told) = told {
+                pipeline = pipeline.parallelism(told);
+            }
+            let report = pipeline.run(CancellationToken::new()).await.unwrap();
+            assert_eq!(report.rows_read, 15);
+            let chains = chains.lock().unwrap();
+            assert!(chains.iter().all(|(_, all)| *all == chains.len()), "{chains:?}");
+            chains.len()
+        }
+    };
+    assert_eq!(chains(&[], None).await, 5);
+    assert_eq!(chains(&[("max_partition_num_per_consumer", "2")], None).await, 3);
+    assert_eq!(
+        chains(&[("max_partition_num_per_consumer", "2"), ("reader_parallelism_num", "4")], None).await,
+        4
+    );
+    assert_eq!(chains(&[("reader_parallelism_num", "4")], Some(2)).await, 2, "the host has the last word");
 }
 
 /// Writes OPTIONS.md with `UPDATE_DOCS=1`, else compares.

@@ -22,6 +22,7 @@ mod faults_clickhouse;
 mod faults_kafka;
 mod kafka;
 mod kafka_sink;
+mod kafka_source;
 mod kafka_to_clickhouse;
 mod observability;
 mod options;

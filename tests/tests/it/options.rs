@@ -5,7 +5,12 @@ use connector_core::options::differences;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 46] = [
+const OURS: [&str; 51] = [
+    "kafka source job.reader.csv_delimiter",
+    "kafka source job.reader.csv_quote",
+    "kafka source job.reader.csv_null_text",
+    "kafka source job.reader.csv_header",
+    "kafka source job.reader.assignment",
     "kafka source job.reader.bad_record_policy",
     "kafka source job.reader.max_batch_rows",
     "kafka source job.reader.max_batch_wait",

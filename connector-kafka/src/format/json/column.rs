@@ -15,9 +15,12 @@ use connector_core::{
     },
 };
 
+use jiff::tz::TimeZone;
+
 use super::{
-    JsonOptions,
+    JsonOptions, UnavailableValue,
     cursor::Cursor,
+    encoding::Encoding,
     error::{Fault, JsonErrorKind},
     keys::{KeyMark, KeyRule},
     list::ListColumn,
@@ -30,25 +33,40 @@ use super::{
 
 /// What decoding needs besides the record and the columns.
 #[derive(Debug)]
-pub(super) struct Context {
-    pub(super) options: JsonOptions,
+pub(in crate::format) struct Context {
+    pub(in crate::format) options: JsonOptions,
     /// Whether `options.time_zone` is UTC, where no rule has to be looked up.
-    pub(super) utc: bool,
+    pub(in crate::format) utc: bool,
     /// Holds the text that was read last, if it had escapes.
-    pub(super) scratch: String,
+    pub(in crate::format) scratch: String,
     /// How keys that have no column of their own are compared.
-    pub(super) key_rule: KeyRule,
+    pub(in crate::format) key_rule: KeyRule,
     /// Keys that may stand twice, of all objects that are open: those of maps, and unknown ones.
-    pub(super) keys: Vec<KeyMark>,
+    pub(in crate::format) keys: Vec<KeyMark>,
     /// Counts objects, so that each can tell its own keys from those of the object before.
-    pub(super) objects: u64,
+    pub(in crate::format) objects: u64,
+}
+
+impl Context {
+    pub(in crate::format) fn new(options: JsonOptions) -> Self {
+        Self {
+            utc: options.time_zone == TimeZone::UTC,
+            key_rule: KeyRule::new(options.case_insensitive),
+            options,
+            scratch: String::new(),
+            keys: Vec::new(),
+            objects: 0,
+        }
+    }
 }
 
 /// What every builder does. A row is appended by exactly one of the first three.
-pub(super) trait Build {
+pub(in crate::format) trait Build {
     /// Appends the value that starts at the cursor, which is not `null`. After an error the builder may
     /// hold parts of the row; `truncate` then takes them back.
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault>;
+    /// Appends the value that a text stands for, as CSV has it. After an error as `decode`.
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault>;
     /// Appends a null.
     fn append_null(&mut self);
     /// Appends a value that nobody sees, as the row's parent is null.
@@ -65,8 +83,12 @@ pub(super) trait Build {
 
 /// One column with the rows so far.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(in crate::format) struct Column {
     nullable: bool,
+    /// Whether a null is taken where there can be none, for the time being.
+    sparse: bool,
+    /// Whether it holds the items of an array: where a placeholder is one, it is the array that was not at hand.
+    items: bool,
     builder: Builder,
 }
 
@@ -82,6 +104,12 @@ macro_rules! builders {
             fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
                 match self {
                     $(Self::$variant(builder) => builder.decode(cursor, context)),+
+                }
+            }
+
+            fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+                match self {
+                    $(Self::$variant(builder) => builder.decode_text(text, context)),+
                 }
             }
 
@@ -161,6 +189,10 @@ impl<B: Build> Build for Box<B> {
         (**self).decode(cursor, context)
     }
 
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        (**self).decode_text(text, context)
+    }
+
     fn append_null(&mut self) {
         (**self).append_null();
     }
@@ -188,14 +220,75 @@ impl<B: Build> Build for Box<B> {
 
 impl Column {
     /// The builder of a field; `path` names it in errors.
-    pub(super) fn new(field: &Field, path: &str, options: &JsonOptions) -> Result<Self> {
-        Ok(Self { nullable: field.is_nullable(), builder: Builder::new(field.data_type(), path, options)? })
+    pub(in crate::format) fn new(field: &Field, path: &str, options: &JsonOptions) -> Result<Self> {
+        let encoding = Encoding::of(field, path)?;
+        Ok(Self {
+            nullable: field.is_nullable(),
+            sparse: false,
+            items: false,
+            builder: Builder::new(field, encoding, path, options)?,
+        })
     }
 
     /// Appends the value that starts at the cursor.
     #[inline]
-    pub(super) fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
-        if cursor.peek() == b'n' { self.decode_null(cursor) } else { self.builder.decode(cursor, context) }
+    pub(in crate::format) fn decode(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<(), Fault> {
+        if cursor.peek() == b'n' {
+            return self.decode_null(cursor);
+        }
+        let start = cursor.pos();
+        match self.builder.decode(cursor, context) {
+            Err(fault) if fault.kind() == JsonErrorKind::Unavailable && !self.items => {
+                self.decode_unavailable(fault, start, cursor, context)
+            }
+            decoded => decoded,
+        }
+    }
+
+    /// A placeholder stood in place of a value; the builder is as it was before it.
+    #[cold]
+    fn decode_unavailable(
+        &mut self,
+        fault: Fault,
+        start: usize,
+        cursor: &mut Cursor<'_>,
+        context: &Context,
+    ) -> Result<(), Fault> {
+        // Others hold parts of the value already; in a struct it is the field that becomes null.
+        let whole = !matches!(self.builder, Builder::Object(_) | Builder::Map(_));
+        let accepted = context.options.unavailable_value == UnavailableValue::Null && self.nullable;
+        if !whole || !(accepted || self.sparse) {
+            return Err(fault);
+        }
+        cursor.set_pos(start);
+        cursor.skip_value()?;
+        self.append_blank();
+        Ok(())
+    }
+
+    /// Appends the value that a text stands for.
+    pub(in crate::format) fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        self.builder.decode_text(text, context)
+    }
+
+    /// Appends a null, or what stands for one where there can be none: for rows of which only the key counts.
+    pub(in crate::format) fn append_blank(&mut self) {
+        if self.nullable { self.builder.append_null() } else { self.builder.append_filler() }
+    }
+
+    /// The same column for the items of an array.
+    pub(super) fn of_items(mut self) -> Self {
+        self.items = true;
+        self
+    }
+
+    /// Whether an empty text is a value of this column.
+    pub(in crate::format) fn is_text(&self) -> bool {
+        matches!(self.builder, Builder::Text(_) | Builder::LargeText(_))
     }
 
     #[inline]
@@ -209,39 +302,44 @@ impl Column {
 
     /// Appends what a missing value stands for: a null, or an error where there can be none.
     #[inline]
-    pub(super) fn append_absent(&mut self) -> Result<(), ()> {
-        if !self.nullable {
+    pub(in crate::format) fn append_absent(&mut self) -> Result<(), ()> {
+        if !self.nullable && !self.sparse {
             return Err(());
         }
-        self.builder.append_null();
+        self.append_blank();
         Ok(())
     }
 
-    /// Appends a value that nobody sees, as the row's parent is null.
-    pub(super) fn append_filler(&mut self) {
-        if self.nullable { self.builder.append_null() } else { self.builder.append_filler() }
+    /// Whether a null is taken as [`Self::append_blank`] does.
+    pub(in crate::format) fn set_sparse(&mut self, sparse: bool) {
+        self.sparse = sparse;
     }
 
-    pub(super) fn truncate(&mut self, len: usize) {
+    /// Appends a value that nobody sees, as the row's parent is null.
+    pub(in crate::format) fn append_filler(&mut self) {
+        self.append_blank();
+    }
+
+    pub(in crate::format) fn truncate(&mut self, len: usize) {
         self.builder.truncate(len);
     }
 
-    pub(super) fn reserve(&mut self) {
+    pub(in crate::format) fn reserve(&mut self) {
         self.builder.reserve();
     }
 
-    pub(super) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+    pub(in crate::format) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.builder.finish()
     }
 
-    pub(super) fn memory_size(&self) -> usize {
+    pub(in crate::format) fn memory_size(&self) -> usize {
         self.builder.memory_size()
     }
 }
 
 impl Builder {
-    fn new(data_type: &DataType, path: &str, options: &JsonOptions) -> Result<Self> {
-        Ok(match data_type {
+    fn new(field: &Field, encoding: Encoding, path: &str, options: &JsonOptions) -> Result<Self> {
+        Ok(match field.data_type() {
             DataType::Null => Self::Null(NullColumn::default()),
             DataType::Boolean => Self::Boolean(BooleanColumn::new()),
             DataType::Int8 => Self::Int8(IntegerColumn::new()),
@@ -254,18 +352,26 @@ impl Builder {
             DataType::UInt64 => Self::UInt64(IntegerColumn::new()),
             DataType::Float32 => Self::Float32(FloatColumn::new()),
             DataType::Float64 => Self::Float64(FloatColumn::new()),
-            DataType::Decimal32(p, s) => Self::Decimal32(DecimalColumn::new(*p, *s, path)?),
-            DataType::Decimal64(p, s) => Self::Decimal64(DecimalColumn::new(*p, *s, path)?),
-            DataType::Decimal128(p, s) => Self::Decimal128(DecimalColumn::new(*p, *s, path)?),
-            DataType::Decimal256(p, s) => Self::Decimal256(DecimalColumn::new(*p, *s, path)?),
-            DataType::Date32 => Self::Date(DateColumn::new()),
-            DataType::Time32(unit) | DataType::Time64(unit) => Self::Time(TimeColumn::new(*unit)),
-            DataType::Timestamp(unit, zone) => {
-                Self::Timestamp(TimestampColumn::new(*unit, zone.clone(), options))
+            DataType::Decimal32(p, s) => {
+                Self::Decimal32(DecimalColumn::new(*p, *s, encoding, path, options)?)
             }
-            DataType::Utf8 => Self::Text(TextColumn::new(false)),
-            DataType::Utf8View => Self::Text(TextColumn::new(true)),
-            DataType::LargeUtf8 => Self::LargeText(TextColumn::new(false)),
+            DataType::Decimal64(p, s) => {
+                Self::Decimal64(DecimalColumn::new(*p, *s, encoding, path, options)?)
+            }
+            DataType::Decimal128(p, s) => {
+                Self::Decimal128(DecimalColumn::new(*p, *s, encoding, path, options)?)
+            }
+            DataType::Decimal256(p, s) => {
+                Self::Decimal256(DecimalColumn::new(*p, *s, encoding, path, options)?)
+            }
+            DataType::Date32 => Self::Date(DateColumn::new()),
+            DataType::Time32(unit) | DataType::Time64(unit) => Self::Time(TimeColumn::new(*unit, encoding)),
+            DataType::Timestamp(unit, zone) => {
+                Self::Timestamp(TimestampColumn::new(*unit, zone.clone(), encoding, options))
+            }
+            DataType::Utf8 => Self::Text(TextColumn::new(false, encoding)),
+            DataType::Utf8View => Self::Text(TextColumn::new(true, encoding)),
+            DataType::LargeUtf8 => Self::LargeText(TextColumn::new(false, encoding)),
             DataType::Binary => Self::Binary(BinaryColumn::new(false)),
             DataType::BinaryView => Self::Binary(BinaryColumn::new(true)),
             DataType::LargeBinary => Self::LargeBinary(BinaryColumn::new(false)),
@@ -282,14 +388,14 @@ impl Builder {
 }
 
 /// A schema that the decoder cannot serve.
-pub(super) fn unsupported(path: &str, reason: &str) -> Error {
+pub(in crate::format) fn unsupported(path: &str, reason: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("column `{path}`: {reason}; give the column another type"))
         .with_operation("kafka.decode")
         .with_context("column", path)
 }
 
 /// The name of a field within its parent.
-pub(super) fn nested_path(path: &str, name: &str) -> String {
+pub(in crate::format) fn nested_path(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
@@ -303,54 +409,58 @@ pub(super) struct Store<T: ArrowPrimitiveType> {
 }
 
 impl<T: ArrowPrimitiveType> Store<T> {
-    pub(super) fn new() -> Self {
+    pub(in crate::format) fn new() -> Self {
         Self { values: Vec::new(), validity: NullBufferBuilder::new(0), hint: 0 }
     }
 
     #[inline]
-    pub(super) fn push(&mut self, value: T::Native) {
+    pub(in crate::format) fn push(&mut self, value: T::Native) {
         self.values.push(value);
         self.validity.append_non_null();
     }
 
-    pub(super) fn push_null(&mut self) {
+    pub(in crate::format) fn push_null(&mut self) {
         self.values.push(T::Native::default());
         self.validity.append_null();
     }
 
-    pub(super) fn push_filler(&mut self) {
+    pub(in crate::format) fn push_filler(&mut self) {
         self.push(T::Native::default());
     }
 
-    pub(super) fn truncate(&mut self, len: usize) {
+    pub(in crate::format) fn truncate(&mut self, len: usize) {
         self.values.truncate(len);
         self.validity.truncate(len);
     }
 
-    pub(super) fn reserve(&mut self) {
+    pub(in crate::format) fn reserve(&mut self) {
         self.values.reserve_exact(self.hint);
         self.validity = NullBufferBuilder::new(self.hint);
     }
 
-    pub(super) fn finish(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
+    pub(in crate::format) fn finish(&mut self) -> Result<PrimitiveArray<T>, ArrowError> {
         self.hint = self.values.len();
         PrimitiveArray::try_new(std::mem::take(&mut self.values).into(), self.validity.finish())
     }
 
-    pub(super) fn memory_size(&self) -> usize {
+    pub(in crate::format) fn memory_size(&self) -> usize {
         size_of_val(self.values.as_slice()) + self.values.len().div_ceil(8)
     }
 }
 
 /// Rows that are all null.
 #[derive(Debug, Default)]
-pub(super) struct NullColumn {
+pub(in crate::format) struct NullColumn {
     len: usize,
 }
 
 impl Build for NullColumn {
     fn decode(&mut self, cursor: &mut Cursor<'_>, _: &mut Context) -> Result<(), Fault> {
         Err(cursor.mismatch("null"))
+    }
+
+    fn decode_text(&mut self, _: &str, _: &mut Context) -> Result<(), Fault> {
+        Err(Fault::new(JsonErrorKind::WrongType, 0, "null"))
     }
 
     fn append_null(&mut self) {

@@ -6,14 +6,14 @@
 use super::error::{Fault, JsonErrorKind};
 
 /// How deep objects and arrays may be nested, the record itself included.
-pub(super) const MAX_DEPTH: u32 = 128;
+pub(in crate::format) const MAX_DEPTH: u32 = 128;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// A place in one record.
 #[derive(Debug, Clone)]
-pub(super) struct Cursor<'a> {
+pub(in crate::format) struct Cursor<'a> {
     text: &'a str,
     bytes: &'a [u8],
     pos: usize,
@@ -21,47 +21,47 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(in crate::format) fn new(text: &'a str) -> Self {
         Self { text, bytes: text.as_bytes(), pos: 0, depth: 0 }
     }
 
     #[inline]
-    pub(super) fn pos(&self) -> usize {
+    pub(in crate::format) fn pos(&self) -> usize {
         self.pos
     }
 
     /// Moves to a place that the caller has read up to; always between two characters.
     #[inline]
-    pub(super) fn set_pos(&mut self, pos: usize) {
+    pub(in crate::format) fn set_pos(&mut self, pos: usize) {
         self.pos = pos;
     }
 
     #[inline]
-    pub(super) fn advance(&mut self, bytes: usize) {
+    pub(in crate::format) fn advance(&mut self, bytes: usize) {
         self.pos += bytes;
     }
 
     /// The next byte, or 0 at the end: neither starts a value, so callers need not tell them apart.
     #[inline]
-    pub(super) fn peek(&self) -> u8 {
+    pub(in crate::format) fn peek(&self) -> u8 {
         self.bytes.get(self.pos).copied().unwrap_or(0)
     }
 
     /// What is left.
     #[inline]
-    pub(super) fn rest(&self) -> &'a [u8] {
+    pub(in crate::format) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.pos..).unwrap_or_default()
     }
 
     /// The text between two places that were found by scanning.
     #[inline]
-    pub(super) fn slice(&self, start: usize, end: usize) -> &'a str {
+    pub(in crate::format) fn slice(&self, start: usize, end: usize) -> &'a str {
         // Scanned tokens start and end at ASCII bytes, so the default never happens.
         self.text.get(start..end).unwrap_or_default()
     }
 
     #[inline]
-    pub(super) fn skip_space(&mut self) {
+    pub(in crate::format) fn skip_space(&mut self) {
         while matches!(self.bytes.get(self.pos), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.pos += 1;
         }
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
 
     /// Steps into an object or array, over its bracket.
     #[inline]
-    pub(super) fn enter(&mut self) -> Result<(), Fault> {
+    pub(in crate::format) fn enter(&mut self) -> Result<(), Fault> {
         if self.depth == MAX_DEPTH {
             return Err(Fault::syntax(self.pos, "objects and arrays nested at most 128 deep"));
         }
@@ -80,14 +80,19 @@ impl<'a> Cursor<'a> {
 
     /// Steps out of an object or array, over its bracket.
     #[inline]
-    pub(super) fn leave(&mut self) {
+    pub(in crate::format) fn leave(&mut self) {
         self.depth -= 1;
         self.pos += 1;
     }
 
+    /// Forgets about an array that is read again from its start.
+    pub(super) fn leave_depth(&mut self) {
+        self.depth -= 1;
+    }
+
     /// `expected` was not found: a wrong type where another value stands, else a syntax error.
     #[cold]
-    pub(super) fn mismatch(&self, expected: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
+    pub(in crate::format) fn mismatch(&self, expected: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
         let kind = match self.peek() {
             b'"' | b'{' | b'[' | b't' | b'f' | b'n' | b'-' | b'0'..=b'9' => JsonErrorKind::WrongType,
             _ => JsonErrorKind::Syntax,
@@ -96,13 +101,13 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    pub(super) fn malformed(&self, expected: &'static str) -> Fault {
+    pub(in crate::format) fn malformed(&self, expected: &'static str) -> Fault {
         Fault::syntax(self.pos, expected)
     }
 
     /// Reads `true`, `false` or `null`, whose first byte the caller has seen.
     #[inline]
-    pub(super) fn literal(&mut self, word: &'static str) -> Result<(), Fault> {
+    pub(in crate::format) fn literal(&mut self, word: &'static str) -> Result<(), Fault> {
         if !self.rest().starts_with(word.as_bytes()) {
             return Err(Fault::syntax(self.pos, format!("`{word}`")));
         }
@@ -113,7 +118,7 @@ impl<'a> Cursor<'a> {
     /// Reads a string from its opening to past its closing quote. One without escapes is borrowed from
     /// the record, any other is written to `scratch`.
     #[inline]
-    pub(super) fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str, Fault>
+    pub(in crate::format) fn string<'s>(&mut self, scratch: &'s mut String) -> Result<&'s str, Fault>
     where
         'a: 's,
     {
@@ -149,7 +154,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a string without keeping it.
     #[inline]
-    pub(super) fn skip_string(&mut self) -> Result<(), Fault> {
+    pub(in crate::format) fn skip_string(&mut self) -> Result<(), Fault> {
         self.pos = find_special(self.bytes, self.pos + 1);
         loop {
             match self.peek() {
@@ -232,7 +237,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads the colon between a key and its value.
     #[inline]
-    pub(super) fn colon(&mut self) -> Result<(), Fault> {
+    pub(in crate::format) fn colon(&mut self) -> Result<(), Fault> {
         self.skip_space();
         if self.peek() != b':' {
             return Err(self.malformed("`:` after the key"));
@@ -242,7 +247,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads past the value that starts here, checking its syntax to the last byte.
-    pub(super) fn skip_value(&mut self) -> Result<(), Fault> {
+    pub(in crate::format) fn skip_value(&mut self) -> Result<(), Fault> {
         // One bit per open bracket, the innermost last: 1 for an object. 128 of them fit, as deep as we go.
         let mut objects = 0_u128;
         let outer = self.depth;
@@ -312,6 +317,68 @@ impl<'a> Cursor<'a> {
         self.skip_string()?;
         self.colon()
     }
+}
+
+/// Reads an object from its opening to past its closing brace. `each` is given a key, and the cursor at the value
+/// that belongs to it, which it reads to its end.
+pub(in crate::format) fn each_entry<'a>(
+    cursor: &mut Cursor<'a>,
+    scratch: &mut String,
+    mut each: impl FnMut(&str, &mut Cursor<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    if cursor.peek() != b'{' {
+        return Err(cursor.mismatch("an object"));
+    }
+    cursor.enter()?;
+    cursor.skip_space();
+    if cursor.peek() != b'}' {
+        loop {
+            if cursor.peek() != b'"' {
+                return Err(cursor.malformed("a key in double quotes"));
+            }
+            let key = cursor.string(scratch)?;
+            cursor.colon()?;
+            cursor.skip_space();
+            each(key, cursor)?;
+            cursor.skip_space();
+            match cursor.peek() {
+                b',' => cursor.advance(1),
+                b'}' => break,
+                _ => return Err(cursor.malformed("`,` or `}`")),
+            }
+            cursor.skip_space();
+        }
+    }
+    cursor.leave();
+    Ok(())
+}
+
+/// The same for an array.
+pub(in crate::format) fn each_item<'a>(
+    cursor: &mut Cursor<'a>,
+    mut each: impl FnMut(usize, &mut Cursor<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    if cursor.peek() != b'[' {
+        return Err(cursor.mismatch("an array"));
+    }
+    cursor.enter()?;
+    cursor.skip_space();
+    let mut index = 0;
+    if cursor.peek() != b']' {
+        loop {
+            each(index, cursor)?;
+            index += 1;
+            cursor.skip_space();
+            match cursor.peek() {
+                b',' => cursor.advance(1),
+                b']' => break,
+                _ => return Err(cursor.malformed("`,` or `]`")),
+            }
+            cursor.skip_space();
+        }
+    }
+    cursor.leave();
+    Ok(())
 }
 
 /// The place of the first quote, backslash or control character at or after `from`; the end if none.

@@ -2,6 +2,13 @@
 
 use std::fmt;
 
+use super::{
+    JsonError, JsonErrorKind, JsonOptions,
+    column::{Build, Context},
+    cursor::Cursor,
+    error::Fault,
+    object::ObjectColumn,
+};
 use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
@@ -9,19 +16,9 @@ use connector_core::{
         datatypes::SchemaRef,
     },
 };
-use jiff::tz::TimeZone;
-
-use super::{
-    JsonError, JsonErrorKind, JsonOptions,
-    column::{Build, Context},
-    cursor::Cursor,
-    error::Fault,
-    keys::KeyRule,
-    object::ObjectColumn,
-};
 
 /// The most bytes of records that one batch takes: offsets of 32 bits can count no further.
-const BATCH_BYTES: usize = i32::MAX as usize;
+pub(in crate::format) const BATCH_BYTES: usize = i32::MAX as usize;
 
 /// Decodes JSON objects, one per call, into the columns of a schema.
 ///
@@ -57,15 +54,7 @@ impl JsonDecoder {
     /// `SchemaMismatch` when a column stands twice or has an invalid decimal type. Both name the column.
     pub fn new(schema: SchemaRef, options: JsonOptions) -> Result<Self> {
         let root = ObjectColumn::new(schema.fields(), "", &options)?;
-        let context = Context {
-            utc: options.time_zone == TimeZone::UTC,
-            key_rule: KeyRule::new(options.case_insensitive),
-            options,
-            scratch: String::new(),
-            keys: Vec::new(),
-            objects: 0,
-        };
-        Ok(Self { schema, root, context, rows: 0, bytes: 0, reserved: false })
+        Ok(Self { schema, root, context: Context::new(options), rows: 0, bytes: 0, reserved: false })
     }
 
     /// The columns that batches have.
@@ -164,7 +153,7 @@ impl JsonDecoder {
 }
 
 #[cold]
-fn not_utf8(record: &[u8]) -> Fault {
+pub(in crate::format) fn not_utf8(record: &[u8]) -> Fault {
     let valid = std::str::from_utf8(record).map_or_else(|e| e.valid_up_to(), str::len);
     Fault::syntax(valid, "text in UTF-8")
 }

@@ -27,6 +27,10 @@ pub enum JsonErrorKind {
     DuplicateKey,
     /// A key has no column.
     UnknownField,
+    /// The source did not have the value: a placeholder stands for it.
+    Unavailable,
+    /// It is well-formed and not what the format says, such as a change event without its table.
+    Unexpected,
     /// The batch cannot take the record: finish it and decode the record again. The record is not at fault.
     BatchFull,
 }
@@ -43,6 +47,8 @@ impl JsonErrorKind {
             Self::MissingValue => "missing_value",
             Self::DuplicateKey => "duplicate_key",
             Self::UnknownField => "unknown_field",
+            Self::Unavailable => "unavailable",
+            Self::Unexpected => "unexpected",
             Self::BatchFull => "batch_full",
         }
     }
@@ -69,61 +75,83 @@ struct Cause {
 
 /// An error on its way out of the decoder: it collects its path and does not know the record's bytes.
 #[derive(Debug)]
-pub(super) struct Fault(Box<Cause>);
+pub(in crate::format) struct Fault(Box<Cause>);
 
 impl Fault {
     #[cold]
-    pub(super) fn new(kind: JsonErrorKind, offset: usize, expected: impl Into<Cow<'static, str>>) -> Self {
+    pub(in crate::format) fn new(
+        kind: JsonErrorKind,
+        offset: usize,
+        expected: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self(Box::new(Cause { kind, offset, expected: expected.into(), found: None, steps: Vec::new() }))
     }
 
     #[cold]
-    pub(super) fn syntax(offset: usize, expected: impl Into<Cow<'static, str>>) -> Self {
+    pub(in crate::format) fn syntax(offset: usize, expected: impl Into<Cow<'static, str>>) -> Self {
         Self::new(JsonErrorKind::Syntax, offset, expected)
     }
 
     /// A column without a value; `offset` is where its object ends.
     #[cold]
-    pub(super) fn absent(offset: usize) -> Self {
+    pub(in crate::format) fn absent(offset: usize) -> Self {
         let mut fault =
             Self::new(JsonErrorKind::MissingValue, offset, "a value, as the column is not nullable");
         fault.0.found = Some("no such key");
         fault
     }
 
+    /// What is wrong.
+    pub(in crate::format) fn kind(&self) -> JsonErrorKind {
+        self.0.kind
+    }
+
+    /// The same for a value that stands at `offset`.
     #[cold]
-    pub(super) fn showing(mut self, found: &'static str) -> Self {
+    pub(in crate::format) fn at(mut self, offset: usize) -> Self {
+        self.0.offset = offset;
+        self
+    }
+
+    #[cold]
+    pub(in crate::format) fn of_kind(mut self, kind: JsonErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    #[cold]
+    pub(in crate::format) fn showing(mut self, found: &'static str) -> Self {
         self.0.found = Some(found);
         self
     }
 
     #[cold]
-    pub(super) fn in_field(mut self, name: &str) -> Self {
+    pub(in crate::format) fn in_field(mut self, name: &str) -> Self {
         self.0.steps.push(Step::Field(name.to_owned()));
         self
     }
 
     /// As `in_field`, for a name that the record chose, which may be long.
     #[cold]
-    pub(super) fn in_key(self, key: &str) -> Self {
+    pub(in crate::format) fn in_key(self, key: &str) -> Self {
         self.in_field(&excerpt_text(key))
     }
 
     #[cold]
-    pub(super) fn in_item(mut self, index: usize) -> Self {
+    pub(in crate::format) fn in_item(mut self, index: usize) -> Self {
         self.0.steps.push(Step::Item(index));
         self
     }
 
     #[cold]
-    pub(super) fn in_entry(mut self, key: &str) -> Self {
+    pub(in crate::format) fn in_entry(mut self, key: &str) -> Self {
         self.0.steps.push(Step::Entry(excerpt_text(key)));
         self
     }
 
     /// Adds what only the owner of the record's bytes knows.
     #[cold]
-    pub(super) fn into_error(self, record: &[u8]) -> JsonError {
+    pub(in crate::format) fn into_error(self, record: &[u8]) -> JsonError {
         let cause = *self.0;
         let mut path = String::new();
         for step in cause.steps.iter().rev() {
@@ -197,7 +225,7 @@ struct Parts {
     found: Option<&'static str>,
 }
 
-/// Why a record was refused: the field, the value, where it stands and what was expected there.
+/// Why a record of any format was refused: the field, the value, where it stands and what was expected there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError(Box<Parts>);
 

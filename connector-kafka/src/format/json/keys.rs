@@ -8,26 +8,26 @@ use super::cursor::Cursor;
 
 /// A key: where it stands, and a hash of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct KeyMark {
+pub(in crate::format) struct KeyMark {
     hash: u64,
     at: usize,
 }
 
 /// Marks and compares keys.
 #[derive(Debug, Default)]
-pub(super) struct KeyRule {
+pub(in crate::format) struct KeyRule {
     hasher: DefaultHashBuilder,
     /// Whether spellings that differ in case alone are one key.
     fold: bool,
 }
 
 impl KeyRule {
-    pub(super) fn new(fold: bool) -> Self {
+    pub(in crate::format) fn new(fold: bool) -> Self {
         Self { hasher: DefaultHashBuilder::default(), fold }
     }
 
     /// The mark of the key with this text, which stands at `at`.
-    pub(super) fn mark(&self, text: &str, at: usize) -> KeyMark {
+    pub(in crate::format) fn mark(&self, text: &str, at: usize) -> KeyMark {
         KeyMark { hash: self.hasher.hash_one(self.folded(text).as_bytes()), at }
     }
 
@@ -36,7 +36,7 @@ impl KeyRule {
     }
 
     /// The places, in order, of the keys that another one follows (`superseded`) or precedes.
-    pub(super) fn duplicates(
+    pub(in crate::format) fn duplicates(
         &self,
         marks: &mut [KeyMark],
         cursor: &Cursor<'_>,
@@ -70,14 +70,14 @@ impl KeyRule {
 }
 
 /// The text of a key that was read before.
-pub(super) fn key_at(cursor: &Cursor<'_>, at: usize) -> String {
+pub(in crate::format) fn key_at(cursor: &Cursor<'_>, at: usize) -> String {
     let (mut again, mut scratch) = (cursor.clone(), String::new());
     again.set_pos(at);
     again.string(&mut scratch).map(str::to_owned).unwrap_or_default()
 }
 
 /// A spelling that all spellings which differ in case alone have in common.
-pub(super) fn fold_case(text: &str) -> Cow<'_, str> {
+pub(in crate::format) fn fold_case(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase()) {
         return Cow::Borrowed(text);
     }

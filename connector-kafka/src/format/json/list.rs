@@ -16,7 +16,7 @@ use super::{
     JsonOptions,
     column::{Build, Column, Context},
     cursor::Cursor,
-    error::Fault,
+    error::{Fault, JsonErrorKind},
 };
 
 /// The ends of lists in the column of their items.
@@ -77,8 +77,25 @@ pub(super) struct ListColumn<O: OffsetSizeTrait> {
 
 impl<O: OffsetSizeTrait> ListColumn<O> {
     pub(super) fn new(field: &FieldRef, path: &str, options: &JsonOptions) -> Result<Self> {
-        let items = Column::new(field, &format!("{path}[]"), options)?;
+        let items = Column::new(field, &format!("{path}[]"), options)?.of_items();
         Ok(Self { field: Arc::clone(field), items, ends: Ends::new() })
+    }
+
+    /// Where a placeholder is all that an array holds, the array itself is what the source did not have.
+    #[cold]
+    fn in_item(&mut self, fault: Fault, index: usize, cursor: &mut Cursor<'_>) -> Fault {
+        let mut ahead = cursor.clone();
+        ahead.skip_space();
+        if fault.kind() == JsonErrorKind::Unavailable && index == 0 && ahead.peek() == b']' {
+            cursor.leave_depth();
+            return fault;
+        }
+        let fault = fault.in_item(index);
+        if fault.kind() == JsonErrorKind::Unavailable {
+            fault.of_kind(JsonErrorKind::InvalidText)
+        } else {
+            fault
+        }
     }
 }
 
@@ -92,7 +109,9 @@ impl<O: OffsetSizeTrait> Build for ListColumn<O> {
         let mut len = 0;
         if cursor.peek() != b']' {
             loop {
-                self.items.decode(cursor, context).map_err(|fault| fault.in_item(len))?;
+                if let Err(fault) = self.items.decode(cursor, context) {
+                    return Err(self.in_item(fault, len, cursor));
+                }
                 len += 1;
                 cursor.skip_space();
                 match cursor.peek() {
@@ -106,6 +125,18 @@ impl<O: OffsetSizeTrait> Build for ListColumn<O> {
         cursor.leave();
         self.ends.push(len, true);
         Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let mut cursor = Cursor::new(text);
+        cursor.skip_space();
+        self.decode(&mut cursor, context)?;
+        cursor.skip_space();
+        if cursor.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(cursor.malformed("one JSON value and nothing after it"))
+        }
     }
 
     fn append_null(&mut self) {

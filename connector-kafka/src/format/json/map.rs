@@ -150,6 +150,18 @@ impl Build for MapColumn {
         Ok(())
     }
 
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let mut cursor = Cursor::new(text);
+        cursor.skip_space();
+        self.decode(&mut cursor, context)?;
+        cursor.skip_space();
+        if cursor.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(cursor.malformed("one JSON value and nothing after it"))
+        }
+    }
+
     fn append_null(&mut self) {
         self.ends.push(0, false);
     }

@@ -40,6 +40,13 @@
 //!
 //! A time that those clocks skip is refused; one that they show twice is the first of the two.
 //!
+//! # Columns with a source type
+//!
+//! A column whose field metadata names a type of Debezium's or Kafka Connect's under
+//! [`metadata::SOURCE_TYPE`](connector_core::schema::metadata::SOURCE_TYPE), such as `io.debezium.time.MicroTimestamp`, reads
+//! that type's form, whatever its own unit is: [`DEBEZIUM_TYPES`] lists them. Numbers of the types without a zone are
+//! clocks on a wall, like a text without one.
+//!
 //! # What is refused
 //!
 //! A record that is empty, cut off, not UTF-8, begins with a byte order mark, is no object or more than one;
@@ -48,15 +55,16 @@
 //! numbers may be of any size, and objects in them may hold a key twice. Every refusal is a [`JsonError`] that
 //! names the field, the value and the byte, and leaves the rows of the batch as they were.
 
-mod column;
-mod cursor;
-mod decoder;
-mod error;
-mod keys;
+pub(in crate::format) mod column;
+pub(in crate::format) mod cursor;
+pub(in crate::format) mod decoder;
+mod encoding;
+pub(in crate::format) mod error;
+pub(in crate::format) mod keys;
 mod list;
 mod map;
 mod number;
-mod object;
+pub(in crate::format) mod object;
 mod options;
 mod scalar;
 mod temporal;
@@ -70,8 +78,12 @@ use connector_core::{Result, TableSchema, arrow::datatypes::SchemaRef};
 use jiff::tz::TimeZone;
 
 pub use decoder::JsonDecoder;
+pub use encoding::{DEBEZIUM_TYPES, SCALE};
 pub use error::{JsonError, JsonErrorKind};
-pub use options::{DuplicateKeys, EpochUnit, JsonOptions, UnknownFields};
+pub(in crate::format) use keys::fold_case;
+pub use options::{
+    BinaryText, DecimalText, DuplicateKeys, EpochUnit, JsonOptions, UnavailableValue, UnknownFields,
+};
 
 /// Records whose value is one JSON object, with the columns that they are read into.
 ///

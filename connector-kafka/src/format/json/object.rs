@@ -23,6 +23,9 @@ use super::{
 /// No slot, and no column.
 const NONE: usize = usize::MAX;
 
+/// No earlier object.
+const NO_OBJECT: u64 = u64::MAX;
+
 /// The place before the first key.
 const START: usize = usize::MAX - 1;
 
@@ -225,7 +228,7 @@ impl Slots {
 
 /// A struct: one column per field.
 #[derive(Debug)]
-pub(super) struct ObjectColumn {
+pub(in crate::format) struct ObjectColumn {
     fields: Fields,
     columns: Vec<Column>,
     slots: Slots,
@@ -235,7 +238,7 @@ pub(super) struct ObjectColumn {
 }
 
 impl ObjectColumn {
-    pub(super) fn new(fields: &Fields, path: &str, options: &JsonOptions) -> Result<Self> {
+    pub(in crate::format) fn new(fields: &Fields, path: &str, options: &JsonOptions) -> Result<Self> {
         let slots = Slots::new(fields, path, options.case_insensitive)?;
         let columns = fields
             .iter()
@@ -255,7 +258,7 @@ impl ObjectColumn {
     #[inline]
     fn decode_field(
         &mut self,
-        object: u64,
+        (object, earlier): (u64, u64),
         key: usize,
         slot: usize,
         cursor: &mut Cursor<'_>,
@@ -265,7 +268,8 @@ impl ObjectColumn {
             cursor.skip_value()?;
             return Ok(0);
         };
-        let again = std::mem::replace(&mut slot.object, object) == object;
+        let last = std::mem::replace(&mut slot.object, object);
+        let again = last == object;
         if again && context.options.duplicate_keys == DuplicateKeys::Fail {
             return Err(Fault::new(JsonErrorKind::DuplicateKey, key, "each key once in its object")
                 .in_key(&slot.name));
@@ -274,6 +278,10 @@ impl ObjectColumn {
             cursor.skip_value().map_err(|fault| fault.in_key(&slot.name))?;
             return Ok(0);
         };
+        if last == earlier {
+            cursor.skip_value().map_err(|fault| fault.in_key(&slot.name))?;
+            return Ok(0);
+        }
         if again {
             column.truncate(self.len);
         }
@@ -281,11 +289,11 @@ impl ObjectColumn {
         Ok(usize::from(!again))
     }
 
-    /// Gives a null to the columns that the object does not mention.
+    /// Gives a null to the columns that the objects do not mention.
     #[inline(never)]
-    fn fill_absent(&mut self, object: u64, end: usize) -> Result<(), Fault> {
+    fn fill_absent(&mut self, (object, earlier): (u64, u64), end: usize) -> Result<(), Fault> {
         for (column, slot) in self.columns.iter_mut().zip(&self.slots.slots) {
-            if slot.object != object {
+            if slot.object != object && slot.object != earlier {
                 column.append_absent().map_err(|()| Fault::absent(end).in_field(&slot.name))?;
             }
         }
@@ -308,7 +316,7 @@ impl ObjectColumn {
     }
 
     /// Takes the columns; the fields that they belong to are those of the schema.
-    pub(super) fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
+    pub(in crate::format) fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         self.hint = self.len;
         self.len = 0;
         self.validity = NullBufferBuilder::new(0);
@@ -316,14 +324,21 @@ impl ObjectColumn {
     }
 }
 
-impl Build for ObjectColumn {
-    fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+impl ObjectColumn {
+    /// Reads an object's keys and values, and tells how many columns have got their first value. Those that have one of
+    /// the `earlier` object keep it.
+    #[inline]
+    fn decode_keys(
+        &mut self,
+        objects: (u64, u64),
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<usize, Fault> {
         if cursor.peek() != b'{' {
             return Err(cursor.mismatch("an object"));
         }
         cursor.enter()?;
-        context.objects += 1;
-        let (object, first_key) = (context.objects, context.keys.len());
+        let first_key = context.keys.len();
         let (mut guess, mut previous, mut found) = (self.slots.first, START, 0);
         cursor.skip_space();
         if cursor.peek() != b'}' {
@@ -331,7 +346,7 @@ impl Build for ObjectColumn {
                 let key = cursor.pos();
                 let slot = self.slots.read(guess, previous, cursor, context)?;
                 cursor.skip_space();
-                found += self.decode_field(object, key, slot, cursor, context)?;
+                found += self.decode_field(objects, key, slot, cursor, context)?;
                 (previous, guess) = (slot, self.slots.slots.get(slot).map_or(NONE, |slot| slot.next));
                 cursor.skip_space();
                 match cursor.peek() {
@@ -342,16 +357,96 @@ impl Build for ObjectColumn {
                 cursor.skip_space();
             }
         }
-        if found < self.columns.len() {
-            self.fill_absent(object, cursor.pos())?;
-        }
         if context.keys.len() > first_key {
             Self::check_keys(first_key, cursor, context)?;
         }
-        cursor.leave();
+        Ok(found)
+    }
+
+    fn end_row(&mut self) {
         self.validity.append_non_null();
         self.len += 1;
+    }
+
+    /// Appends a row of the values that `over` has, and for the rest of those that the object at `cursor` has.
+    pub(in crate::format) fn decode_over(
+        &mut self,
+        over: &mut Cursor<'_>,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<(), Fault> {
+        context.objects += 2;
+        let (earlier, object) = (context.objects - 1, context.objects);
+        let found = self.decode_keys((earlier, NO_OBJECT), over, context)?;
+        over.leave();
+        let found = found + self.decode_keys((object, earlier), cursor, context)?;
+        if found < self.columns.len() {
+            self.fill_absent((object, earlier), cursor.pos())?;
+        }
+        cursor.leave();
+        self.end_row();
         Ok(())
+    }
+
+    /// Appends a row of which only the key counts: a column that the object does not mention, or has as a null, is
+    /// null, and where there can be no null the value of its type that stands for nothing.
+    pub(in crate::format) fn decode_sparse(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+    ) -> Result<(), Fault> {
+        for column in &mut self.columns {
+            column.set_sparse(true);
+        }
+        context.objects += 1;
+        let object = context.objects;
+        let decoded = self.decode_keys((object, NO_OBJECT), cursor, context);
+        for (column, slot) in self.columns.iter_mut().zip(&self.slots.slots) {
+            column.set_sparse(false);
+            if decoded.is_ok() && slot.object != object {
+                column.append_blank();
+            }
+        }
+        decoded?;
+        cursor.leave();
+        self.end_row();
+        Ok(())
+    }
+
+    /// The columns, in the order of the fields.
+    pub(in crate::format) fn columns_mut(&mut self) -> &mut [Column] {
+        &mut self.columns
+    }
+
+    /// Ends a row whose columns were each given a value from outside.
+    pub(in crate::format) fn end_row_of_columns(&mut self) {
+        self.end_row();
+    }
+}
+
+impl Build for ObjectColumn {
+    fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        context.objects += 1;
+        let objects = (context.objects, NO_OBJECT);
+        let found = self.decode_keys(objects, cursor, context)?;
+        if found < self.columns.len() {
+            self.fill_absent(objects, cursor.pos())?;
+        }
+        cursor.leave();
+        self.end_row();
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let mut cursor = Cursor::new(text);
+        cursor.skip_space();
+        self.decode(&mut cursor, context)?;
+        cursor.skip_space();
+        if cursor.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(cursor.malformed("one JSON value and nothing after it"))
+        }
     }
 
     fn append_null(&mut self) {

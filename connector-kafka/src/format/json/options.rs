@@ -84,6 +84,40 @@ option_enum! {
     }
 }
 
+option_enum! {
+    /// How a text stands for bytes.
+    BinaryText {
+        /// Standard base64, padded or not.
+        #[default]
+        Base64 = "base64",
+        /// A character for each byte, of the same number (ISO 8859-1), as Canal writes binary columns.
+        Latin1 = "latin1",
+    }
+}
+
+option_enum! {
+    /// How a text stands for a decimal in a column without a source type.
+    DecimalText {
+        /// By its digits.
+        #[default]
+        Digits = "digits",
+        /// Base64 of the unscaled number in big-endian two's complement, with the column's scale, as Kafka Connect
+        /// and Debezium write decimals where `decimal.handling.mode` is `precise`.
+        Base64 = "base64",
+    }
+}
+
+option_enum! {
+    /// What happens to a value that its source did not have at hand, where a placeholder stands in its place.
+    UnavailableValue {
+        /// The record is refused.
+        #[default]
+        Fail = "fail",
+        /// It becomes a null, where the column may hold one.
+        Null = "null",
+    }
+}
+
 impl EpochUnit {
     /// The digits after the second that one unit stands for; `column` for the unit of the column.
     pub(super) fn digits(self, column: u8) -> u8 {
@@ -126,6 +160,18 @@ pub struct JsonOptions {
     /// The zone of text times that carry none where the column has one, and of columns that have none where
     /// the value is an instant. UTC by default; the machine's own zone plays no part.
     pub time_zone: TimeZone,
+    /// Whether a boolean column takes `0` and `1` too, bare or as a text, and `"true"` and `"false"`.
+    pub lenient_booleans: bool,
+    /// How a text stands for bytes; base64 by default.
+    pub binary_text: BinaryText,
+    /// How a text stands for a decimal; by its digits by default.
+    pub decimal_text: DecimalText,
+    /// The text that stands for a value which the source did not have, such as Debezium's
+    /// `__debezium_unavailable_value`; none by default. It is known in text columns, as base64 of it in binary ones,
+    /// and as the only item of an array of those.
+    pub unavailable_placeholder: Option<String>,
+    /// What happens to such a value; refused by default.
+    pub unavailable_value: UnavailableValue,
 }
 
 impl Default for JsonOptions {
@@ -140,6 +186,11 @@ impl Default for JsonOptions {
             truncate_time: false,
             epoch_unit: EpochUnit::default(),
             time_zone: TimeZone::UTC,
+            lenient_booleans: false,
+            binary_text: BinaryText::default(),
+            decimal_text: DecimalText::default(),
+            unavailable_placeholder: None,
+            unavailable_value: UnavailableValue::default(),
         }
     }
 }

@@ -15,10 +15,13 @@ use connector_core::{
 };
 
 use super::{
+    DecimalText, JsonOptions,
     column::{Build, Context, Store},
     cursor::Cursor,
+    encoding::{Encoding, decimal_text},
     error::{Fault, JsonErrorKind},
     number::{Number, POW10, ShortDecimal, plain_integer, short_decimal},
+    text::unscaled_decimal,
 };
 
 /// `true` and `false`.
@@ -33,17 +36,50 @@ impl BooleanColumn {
     pub(super) fn new() -> Self {
         Self { values: BooleanBufferBuilder::new(0), validity: NullBufferBuilder::new(0), hint: 0 }
     }
+
+    fn push(&mut self, value: bool) {
+        self.values.append(value);
+        self.validity.append_non_null();
+    }
+}
+
+const BOOLEAN: &str = "true, false, 1 or 0";
+
+fn boolean_text(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ if text.eq_ignore_ascii_case("true") => Some(true),
+        _ if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
 }
 
 impl Build for BooleanColumn {
-    fn decode(&mut self, cursor: &mut Cursor<'_>, _: &mut Context) -> Result<(), Fault> {
+    fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        let lenient = context.options.lenient_booleans;
         let value = match cursor.peek() {
             b't' => cursor.literal("true").map(|()| true)?,
             b'f' => cursor.literal("false").map(|()| false)?,
+            b'0' | b'1' if lenient => {
+                let start = cursor.pos();
+                let number = cursor.number()?.raw;
+                boolean_text(number).ok_or_else(|| Fault::new(JsonErrorKind::OutOfRange, start, BOOLEAN))?
+            }
+            b'"' if lenient => {
+                let start = cursor.pos();
+                boolean_text(cursor.string(&mut context.scratch)?)
+                    .ok_or_else(|| Fault::new(JsonErrorKind::InvalidText, start, BOOLEAN))?
+            }
             _ => return Err(cursor.mismatch("true or false")),
         };
-        self.values.append(value);
-        self.validity.append_non_null();
+        self.push(value);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, _: &mut Context) -> Result<(), Fault> {
+        let value = boolean_text(text);
+        self.push(value.ok_or_else(|| Fault::new(JsonErrorKind::InvalidText, 0, BOOLEAN))?);
         Ok(())
     }
 
@@ -158,6 +194,15 @@ impl<T: ArrowPrimitiveType<Native: Integer>> IntegerColumn<T> {
         }
     }
 
+    fn from_text(&self, text: &str, reinterpret: bool) -> Result<T::Native, JsonErrorKind> {
+        match plain_integer(text.as_bytes()).and_then(|short| self.short(short)) {
+            Some(value) => Ok(value),
+            None => Number::from_text(text)
+                .ok_or(JsonErrorKind::InvalidText)
+                .and_then(|number| self.exact(&number, reinterpret)),
+        }
+    }
+
     #[cold]
     fn exact(&self, number: &Number<'_>, reinterpret: bool) -> Result<T::Native, JsonErrorKind> {
         let scaled = number.scaled(0).ok_or(JsonErrorKind::OutOfRange)?;
@@ -179,15 +224,7 @@ impl<T: ArrowPrimitiveType<Native: Integer>> Build for IntegerColumn<T> {
         let start = cursor.pos();
         let reinterpret = context.options.reinterpret_unsigned;
         let value = match cursor.peek() {
-            b'"' => {
-                let text = cursor.string(&mut context.scratch)?;
-                match plain_integer(text.as_bytes()).and_then(|short| self.short(short)) {
-                    Some(value) => Ok(value),
-                    None => Number::from_text(text)
-                        .ok_or(JsonErrorKind::InvalidText)
-                        .and_then(|number| self.exact(&number, reinterpret)),
-                }
-            }
+            b'"' => self.from_text(cursor.string(&mut context.scratch)?, reinterpret),
             b'-' | b'0'..=b'9' => match cursor.short_integer().and_then(|short| self.short(short)) {
                 Some(value) => Ok(value),
                 None => {
@@ -198,6 +235,12 @@ impl<T: ArrowPrimitiveType<Native: Integer>> Build for IntegerColumn<T> {
             _ => return Err(cursor.mismatch(Self::expected())),
         };
         self.store.push(value.map_err(|kind| Fault::new(kind, start, Self::expected()))?);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let value = self.from_text(text, context.options.reinterpret_unsigned);
+        self.store.push(value.map_err(|kind| Fault::new(kind, 0, Self::expected()))?);
         Ok(())
     }
 
@@ -291,6 +334,12 @@ impl<T: FloatType> Build for FloatColumn<T> {
         Ok(())
     }
 
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let value = Self::from_text(text, context.options.text_nan);
+        self.store.push(value.map_err(|kind| Fault::new(kind, 0, Self::expected()))?);
+        Ok(())
+    }
+
     store_methods!();
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
@@ -339,17 +388,61 @@ pub(super) struct DecimalColumn<T: DecimalType> {
     scale: i8,
     /// The first magnitude that has too many digits, as far as a short decimal can reach.
     short_limit: u64,
+    encoding: Encoding,
+    /// An unscaled number, and its digits.
+    unscaled: Vec<u8>,
+    digits: String,
 }
 
 impl<T: DecimalType<Native: DecimalNative>> DecimalColumn<T> {
-    pub(super) fn new(precision: u8, scale: i8, path: &str) -> Result<Self> {
+    pub(super) fn new(
+        precision: u8,
+        scale: i8,
+        encoding: Encoding,
+        path: &str,
+        options: &JsonOptions,
+    ) -> Result<Self> {
         validate_decimal_precision_and_scale::<T>(precision, scale).map_err(|e| {
             Error::new(ErrorKind::SchemaMismatch, format!("column `{path}` has no valid decimal type"))
                 .with_context("column", path)
                 .with_source(e)
         })?;
         let short_limit = POW10.get(usize::from(precision)).copied().unwrap_or(u64::MAX);
-        Ok(Self { store: Store::new(), precision, scale, short_limit })
+        let encoding = match (encoding, options.decimal_text) {
+            (Encoding::Plain, DecimalText::Base64) | (Encoding::Decimal(None), _) => {
+                Encoding::Decimal(Some(i32::from(scale)))
+            }
+            (encoding, _) => encoding,
+        };
+        let (unscaled, digits) = (Vec::new(), String::new());
+        Ok(Self { store: Store::new(), precision, scale, short_limit, encoding, unscaled, digits })
+    }
+
+    /// Reads a decimal that is written as an unscaled number in bytes.
+    fn decode_unscaled(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        let start = cursor.pos();
+        let scale = unscaled_decimal(self.encoding, cursor, context, &mut self.unscaled)?;
+        if let Some(value) = self.short_unscaled(scale) {
+            self.store.push(value);
+            return Ok(());
+        }
+        decimal_text(&self.unscaled, scale, &mut self.digits);
+        let value = Number::from_text(&self.digits)
+            .ok_or(JsonErrorKind::InvalidText)
+            .and_then(|number| self.exact(&number));
+        self.store.push(value.map_err(|kind| Fault::new(kind, start, self.expected()))?);
+        Ok(())
+    }
+
+    /// The number as it is, where its scale is the column's and it has few digits.
+    fn short_unscaled(&self, scale: i32) -> Option<T::Native> {
+        let [first, ..] = self.unscaled.as_slice() else { return None };
+        if scale != i32::from(self.scale) || self.unscaled.len() > 8 {
+            return None;
+        }
+        let sign = if *first >= 0x80 { -1_i64 } else { 0 };
+        let value = self.unscaled.iter().fold(sign, |sum, byte| (sum << 8) | i64::from(*byte));
+        (value.unsigned_abs() < self.short_limit).then(|| T::Native::from_i128(i128::from(value)))?
     }
 
     fn expected(&self) -> String {
@@ -403,6 +496,9 @@ impl<T: DecimalType<Native: DecimalNative>> DecimalColumn<T> {
 impl<T: DecimalType<Native: DecimalNative>> Build for DecimalColumn<T> {
     #[inline]
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        if self.encoding != Encoding::Plain {
+            return self.decode_unscaled(cursor, context);
+        }
         let start = cursor.pos();
         if let Some(value) = self.decode_short(cursor) {
             self.store.push(value);
@@ -416,6 +512,13 @@ impl<T: DecimalType<Native: DecimalNative>> Build for DecimalColumn<T> {
             _ => return Err(cursor.mismatch(self.expected())),
         };
         self.store.push(value.map_err(|kind| Fault::new(kind, start, self.expected()))?);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, _: &mut Context) -> Result<(), Fault> {
+        let value =
+            Number::from_text(text).ok_or(JsonErrorKind::InvalidText).and_then(|number| self.exact(&number));
+        self.store.push(value.map_err(|kind| Fault::new(kind, 0, self.expected()))?);
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use super::{
     JsonOptions,
     column::{Build, Context, Store},
     cursor::Cursor,
+    encoding::Encoding,
     error::{Fault, JsonErrorKind},
     scalar::store_methods,
     time::{
@@ -51,6 +52,13 @@ impl Build for DateColumn {
             _ => return Err(cursor.mismatch(EXPECTED)),
         };
         self.store.push(value.map_err(|kind| Fault::new(kind, start, EXPECTED))?);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, _: &mut Context) -> Result<(), Fault> {
+        let value = parse_date(text);
+        let expected = "a date such as 2026-01-31";
+        self.store.push(value.ok_or_else(|| Fault::new(JsonErrorKind::InvalidText, 0, expected))?);
         Ok(())
     }
 
@@ -128,11 +136,23 @@ fn count(seconds: i64, time: TimeOfDay, unit: TimeUnit, floor: bool) -> Result<i
 pub(super) struct TimeColumn {
     store: Store<Int64Type>,
     unit: TimeUnit,
+    /// The power of ten between the unit of numbers and the column's.
+    power: i64,
 }
 
 impl TimeColumn {
-    pub(super) fn new(unit: TimeUnit) -> Self {
-        Self { store: Store::new(), unit }
+    pub(super) fn new(unit: TimeUnit, encoding: Encoding) -> Self {
+        let power = match encoding {
+            Encoding::TimeOfDay(written) => i64::from(unit_digits(unit)) - i64::from(unit_digits(written)),
+            _ => 0,
+        };
+        Self { store: Store::new(), unit, power }
+    }
+
+    fn from_text(&self, text: &str, floor: bool) -> Result<i64, JsonErrorKind> {
+        parse_time(text)
+            .ok_or(JsonErrorKind::InvalidText)
+            .and_then(|time| count(i64::from(time.seconds), time, self.unit, floor))
     }
 
     fn expected(&self) -> String {
@@ -153,13 +173,17 @@ impl Build for TimeColumn {
         let start = cursor.pos();
         let floor = context.options.truncate_time;
         let value = match cursor.peek() {
-            b'"' => parse_time(cursor.string(&mut context.scratch)?)
-                .ok_or(JsonErrorKind::InvalidText)
-                .and_then(|time| count(i64::from(time.seconds), time, self.unit, floor)),
-            b'-' | b'0'..=b'9' => whole(cursor, 0, floor)?.and_then(|value| self.in_day(value)),
+            b'"' => self.from_text(cursor.string(&mut context.scratch)?, floor),
+            b'-' | b'0'..=b'9' => whole(cursor, self.power, floor)?.and_then(|value| self.in_day(value)),
             _ => return Err(cursor.mismatch(self.expected())),
         };
         self.store.push(value.map_err(|kind| Fault::new(kind, start, self.expected()))?);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let value = self.from_text(text, context.options.truncate_time);
+        self.store.push(value.map_err(|kind| Fault::new(kind, 0, self.expected()))?);
         Ok(())
     }
 
@@ -193,6 +217,8 @@ pub(super) struct TimestampColumn {
     zone: Option<Arc<str>>,
     /// The power of ten between the unit of numbers and the column's.
     epoch_power: i64,
+    /// Whether numbers are times on a wall clock and not instants.
+    wall: bool,
 }
 
 /// Why a time cannot be held.
@@ -210,10 +236,19 @@ impl From<JsonErrorKind> for Misfit {
 }
 
 impl TimestampColumn {
-    pub(super) fn new(unit: TimeUnit, zone: Option<Arc<str>>, options: &JsonOptions) -> Self {
+    pub(super) fn new(
+        unit: TimeUnit,
+        zone: Option<Arc<str>>,
+        encoding: Encoding,
+        options: &JsonOptions,
+    ) -> Self {
         let digits = unit_digits(unit);
-        let epoch_power = i64::from(digits) - i64::from(options.epoch_unit.digits(digits));
-        Self { store: Store::new(), unit, zone, epoch_power }
+        let (written, wall) = match encoding {
+            Encoding::Epoch(unit) => (unit_digits(unit), true),
+            _ => (options.epoch_unit.digits(digits), false),
+        };
+        let epoch_power = i64::from(digits) - i64::from(written);
+        Self { store: Store::new(), unit, zone, epoch_power, wall }
     }
 
     #[inline]
@@ -235,10 +270,14 @@ impl TimestampColumn {
     }
 
     fn epoch_count(&self, value: i64, context: &Context) -> Result<i64, Misfit> {
-        if self.zone.is_some() || context.utc {
+        if context.utc || self.zone.is_some() != self.wall {
             return Ok(value);
         }
         let one_second = count(1, TimeOfDay::default(), self.unit, false)?;
+        if self.wall {
+            let shift = offset_of_local(value.div_euclid(one_second), &context.options.time_zone)?;
+            return value.checked_sub(shift * one_second).ok_or(Misfit::Kind(JsonErrorKind::OutOfRange));
+        }
         let shift = offset_at(value.div_euclid(one_second), &context.options.time_zone)?;
         value.checked_add(shift * one_second).ok_or(Misfit::Kind(JsonErrorKind::OutOfRange))
     }
@@ -323,6 +362,15 @@ impl Build for TimestampColumn {
             _ => return Err(cursor.mismatch(self.expected(context))),
         };
         self.store.push(value.map_err(|misfit| self.fault(misfit, start, context))?);
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let value = match parse_datetime(text) {
+            Some(datetime) => self.datetime_count(datetime, context),
+            None => Err(JsonErrorKind::InvalidText.into()),
+        };
+        self.store.push(value.map_err(|misfit| self.fault(misfit, 0, context))?);
         Ok(())
     }
 

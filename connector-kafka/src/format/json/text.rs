@@ -16,8 +16,10 @@ use connector_core::{
 };
 
 use super::{
+    BinaryText,
     column::{Build, Context, unsupported},
-    cursor::Cursor,
+    cursor::{Cursor, each_entry},
+    encoding::{Encoding, decimal_text},
     error::{Fault, JsonErrorKind},
 };
 
@@ -27,13 +29,24 @@ use super::{
 pub(super) struct TextColumn<O: OffsetSizeTrait> {
     builder: GenericStringBuilder<O>,
     view: bool,
+    encoding: Encoding,
     /// Rows and bytes of the batch before.
     hint: (usize, usize),
 }
 
 impl<O: OffsetSizeTrait> TextColumn<O> {
-    pub(super) fn new(view: bool) -> Self {
-        Self { builder: GenericStringBuilder::with_capacity(0, 0), view, hint: (0, 0) }
+    pub(super) fn new(view: bool, encoding: Encoding) -> Self {
+        Self { builder: GenericStringBuilder::with_capacity(0, 0), view, encoding, hint: (0, 0) }
+    }
+
+    /// Reads a decimal that is written as an unscaled number in bytes, as its digits.
+    #[inline(never)]
+    fn decode_decimal(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        let mut unscaled = Vec::new();
+        let scale = unscaled_decimal(self.encoding, cursor, context, &mut unscaled)?;
+        decimal_text(&unscaled, scale, &mut context.scratch);
+        self.builder.append_value(&context.scratch);
+        Ok(())
     }
 
     fn len(&self) -> usize {
@@ -44,8 +57,16 @@ impl<O: OffsetSizeTrait> TextColumn<O> {
 impl<O: OffsetSizeTrait> Build for TextColumn<O> {
     #[inline]
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
+        if self.encoding != Encoding::Plain {
+            return self.decode_decimal(cursor, context);
+        }
         if cursor.peek() == b'"' {
-            self.builder.append_value(cursor.string(&mut context.scratch)?);
+            let start = cursor.pos();
+            let text = cursor.string(&mut context.scratch)?;
+            if context.options.unavailable_placeholder.as_deref() == Some(text) {
+                return Err(unavailable(start));
+            }
+            self.builder.append_value(text);
         } else if context.options.coerce_to_text {
             let start = cursor.pos();
             cursor.skip_value()?;
@@ -53,6 +74,11 @@ impl<O: OffsetSizeTrait> Build for TextColumn<O> {
         } else {
             return Err(cursor.mismatch("a string"));
         }
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, _: &mut Context) -> Result<(), Fault> {
+        self.builder.append_value(text);
         Ok(())
     }
 
@@ -100,16 +126,121 @@ impl<O: OffsetSizeTrait> Build for TextColumn<O> {
 /// Why a text is no base64.
 const BASE64: &str = "bytes in standard base64";
 
+/// A placeholder stands in place of a value.
+#[cold]
+fn unavailable(start: usize) -> Fault {
+    let expected = "the value itself: its source did not have it and sent a placeholder. Let the source send whole \
+                    rows, or accept nulls with `unavailable_value`";
+    Fault::new(JsonErrorKind::Unavailable, start, expected)
+}
+
 /// Appends the bytes that a base64 text stands for.
 fn decode_base64(cursor: &mut Cursor<'_>, context: &mut Context, out: &mut Vec<u8>) -> Result<(), Fault> {
     if cursor.peek() != b'"' {
         return Err(cursor.mismatch(BASE64));
     }
     let start = cursor.pos();
-    let text = cursor.string(&mut context.scratch)?;
-    STANDARD_PAD_INDIFFERENT
-        .decode_vec(text, out)
-        .map_err(|_| Fault::new(JsonErrorKind::InvalidText, start, BASE64))
+    append_base64(cursor.string(&mut context.scratch)?, out)
+        .map_err(|()| Fault::new(JsonErrorKind::InvalidText, start, BASE64))
+}
+
+fn append_base64(text: &str, out: &mut Vec<u8>) -> Result<(), ()> {
+    STANDARD_PAD_INDIFFERENT.decode_vec(text, out).map_err(drop)
+}
+
+/// Appends the bytes of a binary column.
+fn decode_bytes(cursor: &mut Cursor<'_>, context: &mut Context, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (start, len) = (cursor.pos(), out.len());
+    if context.options.binary_text == BinaryText::Latin1 && cursor.peek() == b'"' {
+        let text = cursor.string(&mut context.scratch)?;
+        append_latin1(text, out).map_err(|()| Fault::new(JsonErrorKind::InvalidText, start, LATIN1))
+    } else {
+        decode_base64(cursor, context, out)?;
+        let placeholder = context.options.unavailable_placeholder.as_deref();
+        if placeholder.is_some_and(|placeholder| out.get(len..) == Some(placeholder.as_bytes())) {
+            return Err(unavailable(start));
+        }
+        Ok(())
+    }
+}
+
+const LATIN1: &str = "bytes as characters up to U+00FF";
+
+fn append_latin1(text: &str, out: &mut Vec<u8>) -> Result<(), ()> {
+    for character in text.chars() {
+        out.push(u8::try_from(u32::from(character)).map_err(drop)?);
+    }
+    Ok(())
+}
+
+/// As [`decode_bytes`], for a text that is no JSON.
+fn text_bytes(text: &str, context: &Context, out: &mut Vec<u8>) -> Result<(), Fault> {
+    match context.options.binary_text {
+        BinaryText::Latin1 => {
+            append_latin1(text, out).map_err(|()| Fault::new(JsonErrorKind::InvalidText, 0, LATIN1))
+        }
+        BinaryText::Base64 => {
+            append_base64(text, out).map_err(|()| Fault::new(JsonErrorKind::InvalidText, 0, BASE64))
+        }
+    }
+}
+
+/// No decimal that a database holds has a scale beyond it; a wrong one must not become a text without end.
+const MAX_SCALE: i32 = 100_000;
+/// The most bytes of an unscaled number: about 157,000 digits, more than any database holds.
+const MAX_UNSCALED: usize = 65_536;
+
+/// Reads an unscaled number into `out`, and tells its scale.
+pub(super) fn unscaled_decimal(
+    encoding: Encoding,
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+    out: &mut Vec<u8>,
+) -> Result<i32, Fault> {
+    let start = cursor.pos();
+    out.clear();
+    let scale = match encoding {
+        Encoding::VariableDecimal => variable_decimal(cursor, context, out)?,
+        Encoding::Decimal(scale) => {
+            decode_base64(cursor, context, out)?;
+            scale.unwrap_or_default()
+        }
+        _ => return Err(cursor.mismatch("a decimal")),
+    };
+    if out.len() > MAX_UNSCALED || scale.unsigned_abs() > MAX_SCALE.unsigned_abs() {
+        return Err(Fault::new(JsonErrorKind::OutOfRange, start, "a decimal of a size that databases have"));
+    }
+    Ok(scale)
+}
+
+/// Reads `{"scale":2,"value":"Dzw="}`.
+fn variable_decimal(cursor: &mut Cursor<'_>, context: &mut Context, out: &mut Vec<u8>) -> Result<i32, Fault> {
+    const EXPECTED: &str = "an object of a `scale` and a `value`";
+    if cursor.peek() != b'{' {
+        return Err(cursor.mismatch(EXPECTED));
+    }
+    let start = cursor.pos();
+    let (mut scale, mut value) = (None, false);
+    each_entry(cursor, &mut String::new(), |key, cursor| {
+        match key {
+            "scale" => {
+                let at = cursor.pos();
+                let number = cursor.number()?.raw.parse::<i32>();
+                scale = Some(number.map_err(|_| Fault::new(JsonErrorKind::OutOfRange, at, EXPECTED))?);
+            }
+            "value" => {
+                out.clear();
+                decode_base64(cursor, context, out)?;
+                value = true;
+            }
+            _ => cursor.skip_value()?,
+        }
+        Ok(())
+    })?;
+    match scale {
+        Some(scale) if value => Ok(scale),
+        _ => Err(Fault::new(JsonErrorKind::MissingValue, start, EXPECTED)),
+    }
 }
 
 /// Bytes of any length, from base64.
@@ -137,7 +268,18 @@ impl<O: OffsetSizeTrait> BinaryColumn<O> {
 impl<O: OffsetSizeTrait> Build for BinaryColumn<O> {
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
         let len = self.values.len();
-        if let Err(fault) = decode_base64(cursor, context, &mut self.values) {
+        if let Err(fault) = decode_bytes(cursor, context, &mut self.values) {
+            self.values.truncate(len);
+            return Err(fault);
+        }
+        self.push_offset();
+        self.validity.append_non_null();
+        Ok(())
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let len = self.values.len();
+        if let Err(fault) = text_bytes(text, context, &mut self.values) {
             self.values.truncate(len);
             return Err(fault);
         }
@@ -205,6 +347,17 @@ impl FixedBinaryColumn {
         Ok(Self { width, bytes, values: Vec::new(), validity: NullBufferBuilder::new(0), hint: 0 })
     }
 
+    /// Keeps the bytes behind `len` if they are as many as they should be.
+    fn settle(&mut self, result: Result<(), Fault>, start: usize, len: usize) -> Result<(), Fault> {
+        if result.is_ok() && self.values.len() == len + self.bytes {
+            self.validity.append_non_null();
+            return Ok(());
+        }
+        self.values.truncate(len);
+        let expected = || format!("{} {BASE64}", self.bytes);
+        result.and_then(|()| Err(Fault::new(JsonErrorKind::OutOfRange, start, expected())))
+    }
+
     fn push_zeros(&mut self) {
         self.values.resize(self.values.len() + self.bytes, 0);
     }
@@ -213,14 +366,14 @@ impl FixedBinaryColumn {
 impl Build for FixedBinaryColumn {
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
         let (start, len) = (cursor.pos(), self.values.len());
-        let expected = || format!("{} {BASE64}", self.bytes);
-        let result = decode_base64(cursor, context, &mut self.values);
-        if result.is_ok() && self.values.len() == len + self.bytes {
-            self.validity.append_non_null();
-            return Ok(());
-        }
-        self.values.truncate(len);
-        result.and_then(|()| Err(Fault::new(JsonErrorKind::OutOfRange, start, expected())))
+        let result = decode_bytes(cursor, context, &mut self.values);
+        self.settle(result, start, len)
+    }
+
+    fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
+        let len = self.values.len();
+        let result = text_bytes(text, context, &mut self.values);
+        self.settle(result, 0, len)
     }
 
     fn append_null(&mut self) {

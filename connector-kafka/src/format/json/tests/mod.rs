@@ -76,7 +76,7 @@ fn a_format_names_its_table_and_makes_decoders() {
     assert_eq!(decoder.finish().unwrap().schema(), columns);
 
     let format = crate::format::Format::from(json);
-    assert_eq!((format.name(), &format.table_schema().columns), ("json", &columns));
+    assert_eq!((format.name(), &format.table_schema().unwrap().columns), ("json", &columns));
     let error = Json::with_schema(columns).primary_key(["none"]).unwrap_err();
     assert_eq!(error.kind(), connector_core::ErrorKind::SchemaMismatch);
 }
