@@ -65,6 +65,8 @@ pub struct BytehouseCdwWriter {
     encoded: Vec<u8>,
     state: State,
     warned_kinds: bool,
+    /// Whose rows these are, for the log.
+    chain: usize,
 }
 
 impl BytehouseCdwWriter {
@@ -78,6 +80,7 @@ impl BytehouseCdwWriter {
             encoded: Vec::new(),
             state: State::Open,
             warned_kinds: false,
+            chain: context.chain,
             config,
         }
     }
@@ -238,7 +241,7 @@ impl BytehouseCdwWriter {
 
     /// Sends a table's blocks, as often as the retry policy says.
     async fn deliver(&mut self, table: &TableId, token: Option<&FlushToken>, finish: bool) -> Result<()> {
-        let Self { buffers, session, config, encoded, done, .. } = self;
+        let Self { buffers, session, config, encoded, done, chain, .. } = self;
         let Some(buffer) = buffers.get_mut(table) else { return Ok(()) };
         buffer.insert.name(token.map(FlushToken::as_str));
         let mut backoffs = config.retry.backoffs();
@@ -249,6 +252,9 @@ impl BytehouseCdwWriter {
                 Err(error) => return Err(error),
             }
         };
+        if let Some(Confirmed { rows, bytes }) = confirmed {
+            tracing::debug!(chain, %table, rows, bytes, "stored");
+        }
         let Confirmed { rows, bytes } = confirmed.unwrap_or_default();
         done.rows += rows;
         done.bytes += bytes;

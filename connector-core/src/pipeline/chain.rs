@@ -480,6 +480,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
             return Ok(());
         }
         self.shared.coordinator.commit(self.index, &splits).await?;
+        tracing::debug!(chain = self.index, splits = splits.len(), "checkpoint stored");
         self.moved.clear();
         self.metrics.checkpoints.increment(1);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
