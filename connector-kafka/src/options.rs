@@ -126,8 +126,8 @@ option_set! {
             "job.reader.date_format" => date_format: String, default "yyyyMMddHHmmss", type_name "java date pattern";
             /// how often to look for new partitions and topics, which then begin at their first record; -1: once; off when bounded
             "job.reader.discovery_interval_seconds" => discovery_interval_seconds: i64, default -1;
-            /// suggested parallelism = ceil(partitions / n)
-            "job.reader.max_partition_num_per_consumer" => max_partition_num_per_consumer: u32, default 1, min 1;
+            /// suggested parallelism = ceil(partitions / n); a pipeline that is told no number takes it where this is set
+            "job.reader.max_partition_num_per_consumer" => max_partition_num_per_consumer: u32, optional, min 1, shown "1";
             /// set: wins over the suggestion
             "job.reader.reader_parallelism_num" => reader_parallelism_num: u32, optional, min 1;
             /// acknowledged offsets are committed, which is after the checkpoint was stored; false: a host that drives the reader may commit what it polled, too

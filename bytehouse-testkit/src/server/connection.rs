@@ -333,7 +333,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'a, S> {
                     return Ok(Next::Closes);
                 }
                 Some(Effect::Stall(duration)) => {
-                    if self.shared.stall(duration, &query.query_id).await {
+                    let ended = self.shared.stall(duration, &query.query_id).await;
+                    if ended {
                         return self.fail(number, &killed()).await.map(|()| Next::Goes);
                     }
                 }

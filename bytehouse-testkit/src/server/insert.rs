@@ -168,7 +168,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Connection<'_, S> {
                 return Ok(Next::Closes);
             }
             Some(Effect::Stall(duration)) => {
-                if self.shared.stall(duration, &query.query_id).await {
+                let ended = self.shared.stall(duration, &query.query_id).await;
+                if ended {
                     return self.fail(number, &killed()).await.map(|()| Next::Goes);
                 }
             }

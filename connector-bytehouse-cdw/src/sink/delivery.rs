@@ -50,6 +50,8 @@ struct Delivery {
 pub(super) struct Lanes {
     config: Arc<SinkConfig>,
     pressure: Arc<Pressure>,
+    /// Whose rows these are, for the log.
+    chain: usize,
     /// What new lanes are made of.
     model: Session,
     idle: Vec<Lane>,
@@ -60,11 +62,12 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(config: Arc<SinkConfig>, pressure: Arc<Pressure>) -> Self {
+    pub(super) fn new(config: Arc<SinkConfig>, pressure: Arc<Pressure>, chain: usize) -> Self {
         Self {
             model: Session::new(&config),
             config,
             pressure,
+            chain,
             idle: Vec::new(),
             running: JoinSet::new(),
             tables: HashMap::new(),
@@ -90,7 +93,7 @@ impl Lanes {
     pub(super) fn send(&mut self, lane: Lane, job: Job) {
         *self.tables.entry(job.table.clone()).or_default() += 1;
         let (config, pressure) = (Arc::clone(&self.config), Arc::clone(&self.pressure));
-        self.running.spawn(deliver(lane, job, config, pressure));
+        self.running.spawn(deliver(lane, job, config, pressure, self.chain));
     }
 
     /// Waits until no INSERT into this table is under way.
@@ -137,13 +140,25 @@ impl Lanes {
     }
 }
 
-async fn deliver(mut lane: Lane, mut job: Job, config: Arc<SinkConfig>, pressure: Arc<Pressure>) -> Delivery {
-    let outcome = job.run(&mut lane, &config, &pressure).await;
+async fn deliver(
+    mut lane: Lane,
+    mut job: Job,
+    config: Arc<SinkConfig>,
+    pressure: Arc<Pressure>,
+    chain: usize,
+) -> Delivery {
+    let outcome = job.run(&mut lane, &config, &pressure, chain).await;
     Delivery { lane, table: job.table, outcome }
 }
 
 impl Job {
-    async fn run(&mut self, lane: &mut Lane, config: &SinkConfig, pressure: &Pressure) -> Result<Flushed> {
+    async fn run(
+        &mut self,
+        lane: &mut Lane,
+        config: &SinkConfig,
+        pressure: &Pressure,
+        chain: usize,
+    ) -> Result<Flushed> {
         let mut flushed = Flushed::default();
         let mut backoffs = config.retry.backoffs();
         let mut looked_again = false;
@@ -151,6 +166,7 @@ impl Job {
             match parcel.attempt(&mut lane.session, config, &mut lane.encoded, true).await {
                 Ok(confirmed) => {
                     let confirmed = confirmed.unwrap_or_default();
+                    tracing::debug!(chain, table = %self.table, rows = confirmed.rows, bytes = confirmed.bytes, "stored");
                     flushed.rows += confirmed.rows;
                     flushed.bytes += confirmed.bytes;
                     flushed.rejected.extend(parcel.take_rejected());

@@ -97,7 +97,7 @@ impl BytehouseCdwWriter {
             leaves_out_columns: context.unknown_columns == UnknownColumns::LeaveOut,
             warned_columns: false,
             buffers: BTreeMap::new(),
-            lanes: Lanes::new(Arc::clone(&config), Arc::clone(&pressure)),
+            lanes: Lanes::new(Arc::clone(&config), Arc::clone(&pressure), context.chain),
             fill: Fill::default(),
             pressure,
             // An atomic batch is exactly once by itself.

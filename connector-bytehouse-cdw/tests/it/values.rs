@@ -54,7 +54,8 @@ async fn what_does_not_fit_is_refused_with_row_column_value_and_limits_or_change
     let counts = || vec![("count", Arc::new(Int64Array::from(vec![Some(7), Some(300)])) as ArrayRef)];
     let nulls = || vec![("count", Arc::new(Int64Array::from(vec![Some(7), None])) as ArrayRef)];
     type Columns<'a> = &'a dyn Fn() -> Vec<(&'static str, ArrayRef)>;
-    let cases: [(&str, Columns<'_>, &str, [&str; 3], [&str; 2]); 4] = [
+    type Case<'a> = (&'a str, Columns<'a>, &'a str, [&'a str; 3], [&'a str; 2]);
+    let cases: [Case<'_>; 4] = [
         (
             "id UInt64, amount Decimal(18, 2)",
             &amounts,

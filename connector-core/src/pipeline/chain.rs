@@ -504,6 +504,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
             return Ok(());
         }
         self.shared.coordinator.commit(self.index, &splits).await?;
+        tracing::debug!(chain = self.index, splits = splits.len(), "checkpoint stored");
         self.moved.clear();
         // Other chains may change tables again.
         self.gate = None;

@@ -189,10 +189,8 @@ impl Producer {
                 // SAFETY: the pointer is that of a client that lives at least as long as `client`, which this thread
                 // holds, and librdkafka allows the call on any thread.
                 let _timed_out_or_done = unsafe { rd_kafka_flush(client.client().native_ptr(), SLICE) };
-                if known() < sent {
-                    // The callbacks run on the client's own thread, which may be a moment behind.
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                // The callbacks run on the client's own thread, which may be a moment behind.
+                std::thread::yield_now();
             }
             Ok(())
         })

@@ -342,8 +342,9 @@ fn inner(
         handover_bytes: memory.handover,
         reset: options.reset_policy(),
         discovery_interval,
-        max_partitions_per_reader: usize::try_from(options.max_partition_num_per_consumer)
-            .unwrap_or(usize::MAX),
+        max_partitions_per_reader: options
+            .max_partition_num_per_consumer
+            .map(|number| usize::try_from(number).unwrap_or(usize::MAX)),
         parallelism: options
             .reader_parallelism_num
             .map(|number| usize::try_from(number).unwrap_or(usize::MAX)),

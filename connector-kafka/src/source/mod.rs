@@ -57,7 +57,7 @@ pub(crate) struct Inner {
     pub(crate) handover_bytes: usize,
     pub(crate) reset: Option<ResetPolicy>,
     pub(crate) discovery_interval: Option<Duration>,
-    pub(crate) max_partitions_per_reader: usize,
+    pub(crate) max_partitions_per_reader: Option<usize>,
     pub(crate) parallelism: Option<usize>,
     /// A first discovery that found nothing has been: whatever appears now is new.
     pub(crate) looked_in_vain: AtomicBool,
@@ -128,7 +128,10 @@ impl KafkaSource {
     /// How many readers the options suggest for `partitions` splits: `reader_parallelism_num` where it
     /// is set, else one for every `max_partition_num_per_consumer` of them; at least one.
     pub fn suggested_parallelism(&self, partitions: usize) -> usize {
-        self.0.parallelism.unwrap_or_else(|| partitions.div_ceil(self.0.max_partitions_per_reader)).max(1)
+        self.0
+            .parallelism
+            .unwrap_or_else(|| partitions.div_ceil(self.0.max_partitions_per_reader.unwrap_or(1)))
+            .max(1)
     }
 }
 
@@ -153,8 +156,10 @@ impl Source for KafkaSource {
         self.0.discovery_interval
     }
 
+    /// Only where one of the two options was given: each reader has its own memory, and one is fast.
     fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
-        Some(Self::suggested_parallelism(self, splits))
+        let asked = self.0.parallelism.is_some() || self.0.max_partitions_per_reader.is_some();
+        asked.then(|| Self::suggested_parallelism(self, splits))
     }
 
     async fn check(&self) -> Result<()> {

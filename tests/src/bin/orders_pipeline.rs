@@ -1,8 +1,9 @@
 //! Kafka to ClickHouse as a program of its own, for tests that kill it: `orders_pipeline KEY=VALUE…`.
 //!
 //! Keys: `bootstrap`, `topic`, `clickhouse` (host:port), `table`, `state` (folder), `mode` (insert, upsert,
-//! exactly-once), `flush_rows`, `checkpoint_ms`, `chains`, `unbounded` (true: until SIGTERM).
+//! exactly-once), `flush_rows`, `batch_rows`, `checkpoint_ms`, `chains`, `unbounded` (true: until SIGTERM).
 //! Reads to the end of the topic as it is at the first start; then prints `done` and a line of figures.
+//! Every INSERT that the server has stored and every stored checkpoint is a line on standard error.
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -13,7 +14,13 @@ use connector_tests::orders;
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter("info,rdkafka=warn").init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_env_filter(
+            "info,rdkafka=warn,connector_core::pipeline=debug,connector_bytehouse_cdw::sink=debug",
+        )
+        .init();
     let options: BTreeMap<String, String> = std::env::args()
         .skip(1)
         .filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
@@ -39,6 +46,7 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         .bootstrap_servers(get("bootstrap")?)
         .topics([get("topic")?])
         .startup_mode(StartupMode::Earliest)
+        .max_batch_rows(u32::try_from(number("batch_rows", 65_536)?)?)
         .format(Json::with_schema(orders::schema()));
     let unbounded = options.get("unbounded").is_some_and(|text| text == "true");
     if !unbounded {

@@ -85,7 +85,8 @@ async fn an_instant_is_the_same_in_every_column_or_is_refused_or_rounded_toward_
     let Some(server) = services::clickhouse_current() else { return };
     // 2024-04-02 03:59:00.072229523 and 1969-12-31 23:59:59.999 UTC.
     let (late, early) = (1_712_030_340_072_229_523i64, -1_000_000i64);
-    let sources: [(&str, fn(i64) -> ArrayRef, i64); 3] = [
+    type OneValue = fn(i64) -> ArrayRef;
+    let sources: [(&str, OneValue, i64); 3] = [
         ("ns", |v| Arc::new(TimestampNanosecondArray::from(vec![v]).with_timezone("UTC")), 1),
         ("us", |v| Arc::new(TimestampMicrosecondArray::from(vec![v]).with_timezone("UTC")), 1000),
         ("ms", |v| Arc::new(TimestampMillisecondArray::from(vec![v]).with_timezone("UTC")), 1_000_000),
@@ -195,11 +196,12 @@ async fn an_enum_takes_its_names_and_numbers_and_learns_new_ones() {
         let sink = || inserts(&server, &table).build().unwrap();
         let no = texts(&[None]);
         let value = |name: &str| texts(&[Some(name)]);
-        write(sink(), &[("n", ids(1)), ("c", value("public")), ("d", no.clone())]).await.unwrap();
+        write(sink(), &[("n", ids(1)), ("c", value("public")), ("d", Arc::clone(&no))]).await.unwrap();
         let number = |n: i8| -> ArrayRef { Arc::new(Int8Array::from(vec![n])) };
         write(sink(), &[("n", ids(1)), ("c", number(2)), ("d", number(1))]).await.unwrap();
-        for bad in [value("user"), number(3), no.clone()] {
-            let error = write(sink(), &[("n", ids(1)), ("c", bad), ("d", no.clone())]).await.unwrap_err();
+        for bad in [value("user"), number(3), Arc::clone(&no)] {
+            let error =
+                write(sink(), &[("n", ids(1)), ("c", bad), ("d", Arc::clone(&no))]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::DataInvalid, "{error}");
             assert_eq!(error.context_value("column"), Some("c"), "{error}");
         }
@@ -232,8 +234,7 @@ async fn an_enum_takes_its_names_and_numbers_and_learns_new_ones() {
 async fn dates_out_of_range_are_refused_or_moved_to_the_limit_and_never_wrapped() {
     let day = |text: &str| -> i32 {
         let date: jiff::civil::Date = text.parse().unwrap();
-        let days = date.since(jiff::civil::date(1970, 1, 1)).unwrap().get_days();
-        days
+        date.since(jiff::civil::date(1970, 1, 1)).unwrap().get_days()
     };
     let dates = [
         "0001-01-01",

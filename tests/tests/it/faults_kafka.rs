@@ -75,7 +75,7 @@ async fn a_bounded_read_survives_every_way_in_which_a_connection_breaks() {
 
     for (name, cut) in [("reset", Cut::Reset), ("close", Cut::Close)] {
         read_all(name, &proxy, &topic, async |batch| {
-            if mix(batch) % 4 == 0 {
+            if mix(batch).is_multiple_of(4) {
                 if cut == Cut::Reset { proxy.reset_all() } else { proxy.close_all() }
             }
         })

@@ -59,7 +59,8 @@ async fn reads_begin_and_end_at_times_and_dates() {
     let seconds = (NEW_YEAR / 1000 + 10).to_string();
     let millis = (NEW_YEAR + 10_500).to_string();
     let end = (NEW_YEAR + 20_000).to_string();
-    let cases: [(&[(&str, &str)], std::ops::Range<i64>); 8] = [
+    type Pairs<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Pairs<'_>, std::ops::Range<i64>); 8] = [
         (&[("start_timestamp", &seconds), ("end_timestamp", &end)], 10..20),
         (&[("start_timestamp", &millis)], 11..100),
         (

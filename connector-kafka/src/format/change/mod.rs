@@ -42,7 +42,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use connector_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use jiff::tz::TimeZone;
@@ -242,7 +242,7 @@ impl Changes {
             return Err(Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options"));
         }
         for schema in self.table.iter().chain(self.tables.values()) {
-            JsonDecoder::new(schema.columns.clone(), self.options.clone())?;
+            JsonDecoder::new(Arc::clone(&schema.columns), self.options.clone())?;
         }
         Ok(())
     }

@@ -194,7 +194,7 @@ impl<T: ArrowPrimitiveType<Native: Integer>> IntegerColumn<T> {
         }
     }
 
-    fn from_text(&self, text: &str, reinterpret: bool) -> Result<T::Native, JsonErrorKind> {
+    fn read_text(&self, text: &str, reinterpret: bool) -> Result<T::Native, JsonErrorKind> {
         match plain_integer(text.as_bytes()).and_then(|short| self.short(short)) {
             Some(value) => Ok(value),
             None => Number::from_text(text)
@@ -224,7 +224,7 @@ impl<T: ArrowPrimitiveType<Native: Integer>> Build for IntegerColumn<T> {
         let start = cursor.pos();
         let reinterpret = context.options.reinterpret_unsigned;
         let value = match cursor.peek() {
-            b'"' => self.from_text(cursor.string(&mut context.scratch)?, reinterpret),
+            b'"' => self.read_text(cursor.string(&mut context.scratch)?, reinterpret),
             b'-' | b'0'..=b'9' => match cursor.short_integer().and_then(|short| self.short(short)) {
                 Some(value) => Ok(value),
                 None => {
@@ -239,7 +239,7 @@ impl<T: ArrowPrimitiveType<Native: Integer>> Build for IntegerColumn<T> {
     }
 
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
-        let value = self.from_text(text, context.options.reinterpret_unsigned);
+        let value = self.read_text(text, context.options.reinterpret_unsigned);
         self.store.push(value.map_err(|kind| Fault::new(kind, 0, Self::expected()))?);
         Ok(())
     }

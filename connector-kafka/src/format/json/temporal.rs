@@ -149,7 +149,7 @@ impl TimeColumn {
         Self { store: Store::new(), unit, power }
     }
 
-    fn from_text(&self, text: &str, floor: bool) -> Result<i64, JsonErrorKind> {
+    fn read_text(&self, text: &str, floor: bool) -> Result<i64, JsonErrorKind> {
         parse_time(text)
             .ok_or(JsonErrorKind::InvalidText)
             .and_then(|time| count(i64::from(time.seconds), time, self.unit, floor))
@@ -173,7 +173,7 @@ impl Build for TimeColumn {
         let start = cursor.pos();
         let floor = context.options.truncate_time;
         let value = match cursor.peek() {
-            b'"' => self.from_text(cursor.string(&mut context.scratch)?, floor),
+            b'"' => self.read_text(cursor.string(&mut context.scratch)?, floor),
             b'-' | b'0'..=b'9' => whole(cursor, self.power, floor)?.and_then(|value| self.in_day(value)),
             _ => return Err(cursor.mismatch(self.expected())),
         };
@@ -182,7 +182,7 @@ impl Build for TimeColumn {
     }
 
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
-        let value = self.from_text(text, context.options.truncate_time);
+        let value = self.read_text(text, context.options.truncate_time);
         self.store.push(value.map_err(|kind| Fault::new(kind, 0, self.expected()))?);
         Ok(())
     }
