@@ -144,6 +144,7 @@ const RULES: &[CodeRule] = &[
     rule(373, "SESSION_IS_LOCKED", Unavailable, SameConnection),
     rule(384, "PART_IS_TEMPORARILY_LOCKED", Unavailable, SameConnection),
     rule(389, "INSERT_WAS_DEDUPLICATED", AlreadyExists, Final).success_on_insert(),
+    rule(390, "CANNOT_GET_CREATE_TABLE_QUERY", NotFound, Final),
     rule(394, "QUERY_WAS_CANCELLED", Closed, Final),
     rule(407, "DECIMAL_OVERFLOW", DataInvalid, Final),
     rule(410, "EXTERNAL_SERVER_IS_NOT_RESPONDING", Unavailable, NewConnection),

@@ -230,7 +230,7 @@ impl Session {
     }
 }
 
-/// The server knows no such table or database.
+/// The server knows no such table or database. An 18.16 that is asked for the definition says 390.
 pub(super) fn is_absent(error: &Error) -> bool {
-    matches!(server_code(error), Some(60 | UNKNOWN_DATABASE | 218))
+    matches!(server_code(error), Some(60 | UNKNOWN_DATABASE | 218 | 390))
 }

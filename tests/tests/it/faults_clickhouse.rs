@@ -151,6 +151,8 @@ impl Run {
             .mode(if self.job == Job::Upsert { SinkModeName::Upsert } else { SinkModeName::Insert })
             .table(self.table.as_str())
             .flush_max_rows(1000)
+            // One connection for all INSERTs, so that a byte of it is the same byte in every run.
+            .options(|options| options.max_in_flight(1))
             .max_retry_backoff(Duration::from_secs(1))
             .connection_properties([("socket_timeout", READ_TIMEOUT)])
             .build()
@@ -190,17 +192,26 @@ impl Run {
 /// Bytes that each connection takes towards the server in a run without faults.
 #[derive(Clone, Copy)]
 struct Measured {
+    /// The pipeline's check.
     check: u64,
+    /// The writer's look at the table.
+    look: u64,
+    /// The INSERTs, on a connection of their own.
     write: u64,
 }
 
 async fn measure(run: &Run) -> Measured {
     run.sink().check(run.job.delivery()).await.unwrap();
     let check = run.proxy.bytes_to_server();
+    let context = WriterContext { delivery: run.job.delivery(), ..WriterContext::default() };
+    let mut writer = run.sink().open(context).await.unwrap();
+    let few = ChangeBatch::append(run.batches[0].rows().slice(0, 1));
+    writer.write(&TableId::new("", "orders"), few).await.unwrap();
+    writer.close().await.unwrap();
+    let look = run.proxy.bytes_to_server() - check;
     run.pipeline().await.unwrap();
-    // One connection for each check, one for the writer.
-    assert_eq!(run.proxy.accepted(), 3);
-    Measured { check, write: run.proxy.bytes_to_server() - 2 * check }
+    assert_eq!(run.proxy.accepted(), 5, "a check and a look each, and the INSERTs");
+    Measured { check, look, write: run.proxy.bytes_to_server() - 2 * (check + look) }
 }
 
 /// A reset that the server survives.
@@ -258,6 +269,7 @@ async fn survive(server: &Clickhouse, job: Job) {
         runs.spawn(async move {
             let _turn = at_once.acquire_owned().await.unwrap();
             run.proxy.set_next_rules(Rules::pass());
+            run.proxy.set_next_rules(Rules::pass());
             run.proxy.set_next_rules(rules);
             let name = format!("{job:?} at {:?}: {name}", run.server.version);
             match run.pipeline().await {
@@ -304,7 +316,7 @@ async fn lose_the_answer(server: &Clickhouse, job: Job, engine: Option<&str>) ->
     let database = server.create_database().await;
     let batches = Arc::new(job.batches(server.version).into_iter().take(2).collect::<Vec<_>>());
     let calm = Run::new(server, &database, job, Arc::clone(&batches)).await;
-    let Measured { check, write } = measure(&calm).await;
+    let Measured { check, look, write } = measure(&calm).await;
     let mut run = Run::new(server, &database, job, batches).await;
     if let Some(engine) = engine {
         run.table = format!("{database}.{}", unique_name("t"));
@@ -315,10 +327,11 @@ async fn lose_the_answer(server: &Clickhouse, job: Job, engine: Option<&str>) ->
 
     // Everything but the end of the INSERT passes; then the end passes and nothing comes back.
     run.proxy.set_next_rules(Rules::pass());
+    run.proxy.set_next_rules(Rules::pass());
     run.proxy.set_rules(Rules::pass().to_server(Flow::pass().cut_after(write - END, Cut::Stall)));
     let (outcome, ()) = tokio::join!(run.pipeline(), async {
         let deadline = tokio::time::Instant::now() + LIMIT;
-        while run.proxy.bytes_to_server() < check + write - END {
+        while run.proxy.bytes_to_server() < check + look + write - END {
             assert!(tokio::time::Instant::now() < deadline, "the INSERT did not come");
             sleep(Duration::from_millis(2)).await;
         }
@@ -326,7 +339,7 @@ async fn lose_the_answer(server: &Clickhouse, job: Job, engine: Option<&str>) ->
         server.wait_until_rows(&run.table, sent, LIMIT).await;
         run.proxy.cut_all(reset(server.version));
         // Only when the writer is back, so that the answer cannot slip through.
-        while run.proxy.accepted() < 3 {
+        while run.proxy.accepted() < 4 {
             assert!(tokio::time::Instant::now() < deadline, "the writer gave up");
             sleep(Duration::from_millis(2)).await;
         }
@@ -415,6 +428,7 @@ async fn a_server_that_takes_no_more_bytes_is_left_in_time() {
             (0..10).map(|batch| ChangeBatch::append(orders(batch * 50_000..(batch + 1) * 50_000))).collect();
         let run = Run::new(&server, &database, Job::AtLeastOnce, Arc::new(large)).await;
         run.proxy.set_next_rules(Rules::pass());
+        run.proxy.set_next_rules(Rules::pass());
         run.proxy.set_next_rules(Rules::pass().to_server(Flow::pass().cut_after(1_000_000, Cut::Stall)));
         run.pipeline().await.unwrap();
         let found = server
@@ -422,7 +436,7 @@ async fn a_server_that_takes_no_more_bytes_is_left_in_time() {
             .await
             .unwrap();
         assert_eq!(found, [["500000", "0", "499999"]], "{:?}", server.version);
-        assert!(run.proxy.accepted() >= 3);
+        assert!(run.proxy.accepted() >= 4);
     }
 }
 
@@ -474,7 +488,7 @@ async fn a_refusal_after_some_blocks_carries_the_servers_words_and_is_not_repeat
     assert_eq!(error.kind(), ErrorKind::DataInvalid, "{error}");
     assert_eq!(error.context_value("code"), Some("469"), "{error}");
     assert!(error.to_string().contains("small_ids"), "{error}");
-    assert_eq!(run.proxy.accepted(), 2, "no second try");
+    assert_eq!(run.proxy.accepted(), 3, "a check, a look, and no second try");
 }
 
 /// A client that is cut off while it logs in; on the old server only, as the other one ends itself over it.
