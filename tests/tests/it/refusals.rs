@@ -127,7 +127,9 @@ async fn a_wrong_token_and_a_read_only_user() {
 async fn one_batch(server: &Clickhouse, table: &str) -> Error {
     let source = MemorySource::bounded();
     source.push("s", TableId::new("", "orders"), ChangeBatch::append(orders(0..10)));
-    let sink = builder(&server.tcp).table(table).build().unwrap();
+    // A table that is not there would be created.
+    let sink =
+        builder(&server.tcp).table(table).options(|options| options.create_tables(false)).build().unwrap();
     Pipeline::new(source, sink).run(CancellationToken::new()).await.expect_err("a refusal")
 }
 
