@@ -381,6 +381,22 @@ pub(in crate::format) fn each_item<'a>(
     Ok(())
 }
 
+/// Decodes a text that is one value and nothing else.
+pub(super) fn whole(
+    text: &str,
+    decode: impl FnOnce(&mut Cursor<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip_space();
+    decode(&mut cursor)?;
+    cursor.skip_space();
+    if cursor.rest().is_empty() {
+        Ok(())
+    } else {
+        Err(cursor.malformed("one JSON value and nothing after it"))
+    }
+}
+
 /// The place of the first quote, backslash or control character at or after `from`; the end if none.
 #[inline]
 fn find_special(bytes: &[u8], from: usize) -> usize {

@@ -15,7 +15,7 @@ use connector_core::{
 use super::{
     JsonOptions,
     column::{Build, Column, Context},
-    cursor::Cursor,
+    cursor::{self, Cursor},
     error::{Fault, JsonErrorKind},
 };
 
@@ -128,15 +128,7 @@ impl<O: OffsetSizeTrait> Build for ListColumn<O> {
     }
 
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(text);
-        cursor.skip_space();
-        self.decode(&mut cursor, context)?;
-        cursor.skip_space();
-        if cursor.rest().is_empty() {
-            Ok(())
-        } else {
-            Err(cursor.malformed("one JSON value and nothing after it"))
-        }
+        cursor::whole(text, |cursor| self.decode(cursor, context))
     }
 
     fn append_null(&mut self) {

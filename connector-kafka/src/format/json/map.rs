@@ -14,7 +14,7 @@ use connector_core::{
 use super::{
     DuplicateKeys, JsonOptions,
     column::{Build, Column, Context, nested_path, unsupported},
-    cursor::Cursor,
+    cursor::{self, Cursor},
     error::{Fault, JsonErrorKind},
     keys::{KeyRule, key_at},
     list::Ends,
@@ -151,15 +151,7 @@ impl Build for MapColumn {
     }
 
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(text);
-        cursor.skip_space();
-        self.decode(&mut cursor, context)?;
-        cursor.skip_space();
-        if cursor.rest().is_empty() {
-            Ok(())
-        } else {
-            Err(cursor.malformed("one JSON value and nothing after it"))
-        }
+        cursor::whole(text, |cursor| self.decode(cursor, context))
     }
 
     fn append_null(&mut self) {

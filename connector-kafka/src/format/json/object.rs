@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use super::{
     DuplicateKeys, JsonOptions, UnknownFields,
     column::{Build, Column, Context, nested_path},
-    cursor::Cursor,
+    cursor::{self, Cursor},
     error::{Fault, JsonErrorKind},
     keys::{fold_case, key_at},
 };
@@ -438,15 +438,7 @@ impl Build for ObjectColumn {
     }
 
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
-        let mut cursor = Cursor::new(text);
-        cursor.skip_space();
-        self.decode(&mut cursor, context)?;
-        cursor.skip_space();
-        if cursor.rest().is_empty() {
-            Ok(())
-        } else {
-            Err(cursor.malformed("one JSON value and nothing after it"))
-        }
+        cursor::whole(text, |cursor| self.decode(cursor, context))
     }
 
     fn append_null(&mut self) {
