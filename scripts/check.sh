@@ -101,12 +101,12 @@ check_machine_paths() {
 
 check_shell_scripts() {
   local script
-  for script in dev .ci/run scripts/*.sh tests/services/*.sh tests/services/*/*.sh; do
+  for script in dev .ci/run scripts/*.sh tests/services/*.sh tests/services/*/*.sh tests/drivers/*.sh; do
     bash -n "$script" || return 1
   done
   have shellcheck || { echo "shellcheck is not installed: syntax only" && return 0; }
   # SC2034: the scripts set variables that the ones they source use.
-  shellcheck -x -S warning -e SC2034 dev .ci/run scripts/*.sh tests/services/*.sh tests/services/*/*.sh
+  shellcheck -x -S warning -e SC2034 dev .ci/run scripts/*.sh tests/services/*.sh tests/services/*/*.sh tests/drivers/*.sh
 }
 
 check_cargo_deny() {

@@ -20,6 +20,10 @@ has_clickhouse_server() {
   PATH=$PATH:/usr/sbin have clickhouse-server
 }
 
+has_python_headers() {
+  [ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)/Python.h" ]
+}
+
 # Prints the packages that are missing for one purpose: build, services.
 missing_packages() {
   case $1 in
@@ -38,6 +42,8 @@ missing_packages() {
       have mvn || echo maven
       have npm || echo npm
       have python3 || echo python3
+      python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
+      has_python_headers || echo python3-dev
       have openssl || echo openssl
       has_clickhouse_server || echo clickhouse-server
       have clickhouse-client || echo clickhouse-client

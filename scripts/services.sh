@@ -3,6 +3,7 @@
 # One run is a folder under target/services with one folder per server; tests put the servers they own beside them.
 
 SERVICES=(kafka clickhouse-18 clickhouse-current)
+DRIVERS=python-drivers # other people's clients, which are no service; required like one
 RUN=     # the folder of this run
 JOB=     # the process group of the command that uses the servers
 STARTERS=() # the process groups of the start.sh that have not ended yet
@@ -15,10 +16,12 @@ start_services() {
     "tests/services/$service/start.sh" "$RUN/$service" >/dev/null </dev/null &
     STARTERS+=($!)
   done
+  tests/drivers/install.sh >"$RUN/$DRIVERS.env" </dev/null &
+  STARTERS+=($!)
   set +m
   for starter in "${STARTERS[@]}"; do wait "$starter" || failed=1; done
   STARTERS=()
-  [ $failed = 0 ] || die "a server did not start; logs lie in $RUN/*/log"
+  [ $failed = 0 ] || die "a server did not start, or a download failed; logs lie in $RUN/*/log"
 }
 
 # Stops every server under $RUN, the ones that tests started too.
@@ -36,6 +39,7 @@ stop_services() {
 endpoints() {
   local service
   for service in "${SERVICES[@]}"; do cat "$RUN/$service/env"; done
+  cat "$RUN/$DRIVERS.env"
 }
 
 # Runs a command with servers of its own, and leaves nothing running however this script ends.
@@ -56,7 +60,7 @@ with_services() {
   start_services
   while read -r line; do export "${line?}"; done < <(endpoints)
   export CONNECTOR_TEST_RUN_DIR=$RUN
-  CONNECTOR_TEST_REQUIRE=$(IFS=, && echo "${SERVICES[*]}")
+  CONNECTOR_TEST_REQUIRE=$(IFS=, && echo "${SERVICES[*]},$DRIVERS")
   export CONNECTOR_TEST_REQUIRE
 
   set -m

@@ -13,6 +13,7 @@ use std::{
 use connector_core::{Error, ErrorKind, Result, Secret, options::MASK};
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
+    client::OAuthToken,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer, ConsumerContext, RebalanceProtocol},
     error::{KafkaError, KafkaResult},
@@ -21,7 +22,7 @@ use rdkafka::{
 };
 use tokio::sync::oneshot;
 
-use crate::error;
+use crate::{error, tokens::Tokens};
 
 /// How long one blocking call may last before we look for a cancellation or a definite error.
 const SLICE: Duration = Duration::from_secs(1);
@@ -42,6 +43,8 @@ pub(crate) struct ClientSettings {
     pub(crate) secrets: Vec<Secret>,
     /// Bounds every call.
     pub(crate) request_timeout: Duration,
+    /// For logins by SASL/OAUTHBEARER.
+    pub(crate) tokens: Option<Tokens>,
 }
 
 impl fmt::Debug for ClientSettings {
@@ -78,7 +81,7 @@ impl ClientSettings {
 
     /// What listens to a client of these settings.
     pub(crate) fn context(&self) -> Context {
-        Context::new(&self.secrets)
+        Context { tokens: self.tokens.clone(), ..Context::new(&self.secrets) }
     }
 }
 
@@ -122,6 +125,7 @@ pub(crate) struct Context {
     secrets: Arc<[Secret]>,
     told: Arc<Mutex<Told>>,
     rebalances: Arc<Mutex<Rebalances>>,
+    tokens: Option<Tokens>,
 }
 
 impl fmt::Debug for Context {
@@ -132,7 +136,7 @@ impl fmt::Debug for Context {
 
 impl Context {
     fn new(secrets: &[Secret]) -> Self {
-        Self { secrets: secrets.into(), told: Arc::default(), rebalances: Arc::default() }
+        Self { secrets: secrets.into(), told: Arc::default(), rebalances: Arc::default(), tokens: None }
     }
 
     fn told(&self) -> std::sync::MutexGuard<'_, Told> {
@@ -184,6 +188,23 @@ fn without_prefix(text: &str) -> &str {
 }
 
 impl ClientContext for Context {
+    /// Without a provider nobody logs in by tokens, which is checked before.
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(
+        &self,
+        _: Option<&str>,
+    ) -> std::result::Result<OAuthToken, Box<dyn std::error::Error>> {
+        let Some(tokens) = &self.tokens else { return Err("nobody gives tokens".into()) };
+        tokens.take().map_err(|error| {
+            // The client only tells that there is none.
+            let text = self.mask(&error.to_string());
+            tracing::warn!(error = text, "no token for the login");
+            self.told().last = Some(format!("no token for the login: {text}"));
+            text.into()
+        })
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         let text = self.mask(without_prefix(message));
         if facility == "FAIL" {
@@ -313,7 +334,12 @@ impl fmt::Debug for Admin<'_> {
 impl<'a> Admin<'a> {
     pub(crate) fn new(settings: &'a ClientSettings, cancelled: &'a Cancelled) -> Result<Self> {
         let deadline = Instant::now() + settings.request_timeout;
-        Ok(Self { consumer: settings.consumer(&[])?, settings, deadline, cancelled })
+        let consumer = settings.consumer(&[])?;
+        // A login by token is served here, or the first call would wait for it in vain.
+        if settings.tokens.is_some() {
+            drop(consumer.poll(Duration::ZERO));
+        }
+        Ok(Self { consumer, settings, deadline, cancelled })
     }
 
     /// The topic's partitions, or all topics.
@@ -398,6 +424,7 @@ mod tests {
             properties: vec![("bootstrap.servers".to_owned(), "127.0.0.1:1".to_owned())],
             secrets: vec![Secret::new("hunter2"), Secret::new("")],
             request_timeout: Duration::from_millis(300),
+            tokens: None,
         }
     }
 

@@ -66,6 +66,7 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         (Code::OperationTimedOut, Timeout, Yes, "no answer within the time allowed"),
         (Code::RequestTimedOut, Timeout, Yes, "the broker did not answer in time"),
         (Code::TimedOutQueue, Timeout, Yes, "the request waited too long to be sent"),
+        (Code::MessageTimedOut, Timeout, No, "the brokers did not take a record within delivery.timeout.ms"),
         // Who we are and what we may do.
         (Code::Authentication, Unauthenticated, No, "the broker did not accept the credentials"),
         (Code::SaslAuthenticationFailed, Unauthenticated, No, "the broker did not accept the credentials"),

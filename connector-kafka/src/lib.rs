@@ -8,8 +8,10 @@ pub mod options;
 mod properties;
 pub mod sink;
 pub mod source;
+mod tokens;
 
 pub use format::{Changes, Csv, Format, Json, MetadataColumn, Raw};
 pub use options::{Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, StartupMode};
 pub use sink::{KafkaSink, KafkaSinkBuilder, KafkaSinkOptions, KafkaWriter, KeyFormat};
 pub use source::{KafkaOffset, KafkaReader, KafkaSource, KafkaSourceBuilder, KafkaSplit};
+pub use tokens::{OauthToken, OauthTokenProvider};

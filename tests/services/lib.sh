@@ -76,12 +76,13 @@ read_ports() {
   while IFS='=' read -r name port; do PORT[$name]=$port; done <"$RUN_DIR/ports"
 }
 
-# A self-signed certificate for localhost: etc/server.key and etc/server.crt.
+# A self-signed certificate for localhost, by default the server's: etc/server.key and etc/server.crt.
 make_certificate() {
-  [ ! -s "$RUN_DIR/etc/server.crt" ] || return 0
+  local name=${1:-server}
+  [ ! -s "$RUN_DIR/etc/$name.crt" ] || return 0
   openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -subj /CN=localhost \
     -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" \
-    -keyout "$RUN_DIR/etc/server.key" -out "$RUN_DIR/etc/server.crt" >"$RUN_DIR/log/openssl.log" 2>&1 ||
+    -keyout "$RUN_DIR/etc/$name.key" -out "$RUN_DIR/etc/$name.crt" >"$RUN_DIR/log/openssl.log" 2>&1 ||
     fail "openssl made no certificate, see $RUN_DIR/log/openssl.log"
 }
 

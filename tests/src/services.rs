@@ -23,6 +23,8 @@ pub enum Service {
     Clickhouse18,
     /// A current ClickHouse, without TLS. A wrong password ends the process: test logins on [`Service::Clickhouse18`].
     ClickhouseCurrent,
+    /// Not a server: Python drivers of the native protocol, by other people.
+    PythonDrivers,
 }
 
 impl Service {
@@ -33,6 +35,7 @@ impl Service {
             Self::Kafka => "kafka",
             Self::Clickhouse18 => "clickhouse-18",
             Self::ClickhouseCurrent => "clickhouse-current",
+            Self::PythonDrivers => "python-drivers",
         }
     }
 }
@@ -50,10 +53,18 @@ pub struct Kafka {
     pub bootstrap: String,
     /// TLS, no login; its certificate is [`Kafka::certificate`].
     pub tls_bootstrap: String,
-    /// Plain text with SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) as [`TESTER`].
+    /// TLS that wants the client's certificate too, [`Kafka::client_certificate`].
+    pub mutual_bootstrap: String,
+    /// Plain text with SASL: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 as [`TESTER`], OAUTHBEARER with unsigned tokens.
     pub sasl_bootstrap: String,
-    /// The self-signed certificate of the TLS address (PEM), to be trusted by clients.
+    /// The same logins over TLS.
+    pub sasl_tls_bootstrap: String,
+    /// The self-signed certificate of the TLS addresses (PEM), to be trusted by clients.
     pub certificate: PathBuf,
+    /// The certificate that [`Kafka::mutual_bootstrap`] trusts (PEM).
+    pub client_certificate: PathBuf,
+    /// The private key of [`Kafka::client_certificate`] (PEM).
+    pub client_key: PathBuf,
 }
 
 /// Which of the two ClickHouse servers.
@@ -116,6 +127,15 @@ pub fn clickhouse_current() -> Option<Clickhouse> {
     available(Service::ClickhouseCurrent, Endpoints::from_environment().clickhouse(Version::Current))
 }
 
+/// The folder with the Python drivers, for `PYTHONPATH`; `None`, with a line on standard error, when there are none.
+///
+/// # Panics
+/// When there are none although they are required.
+#[must_use]
+pub fn python_drivers() -> Option<PathBuf> {
+    available(Service::PythonDrivers, Endpoints::from_environment().python_drivers())
+}
+
 /// Whether servers of this kind can be had in this test run; says so on standard error when not.
 ///
 /// # Panics
@@ -126,6 +146,7 @@ pub(crate) fn is_available(service: Service) -> bool {
         Service::Kafka => endpoints.kafka().map(drop),
         Service::Clickhouse18 => endpoints.clickhouse(Version::V18).map(drop),
         Service::ClickhouseCurrent => endpoints.clickhouse(Version::Current).map(drop),
+        Service::PythonDrivers => endpoints.python_drivers().map(drop),
     };
     available(service, found).is_some()
 }
@@ -152,9 +173,17 @@ impl Endpoints {
         Some(Kafka {
             bootstrap: self.get("CONNECTOR_TEST_KAFKA_BOOTSTRAP")?,
             tls_bootstrap: self.get("CONNECTOR_TEST_KAFKA_TLS_BOOTSTRAP")?,
+            mutual_bootstrap: self.get("CONNECTOR_TEST_KAFKA_MUTUAL_BOOTSTRAP")?,
             sasl_bootstrap: self.get("CONNECTOR_TEST_KAFKA_SASL_BOOTSTRAP")?,
+            sasl_tls_bootstrap: self.get("CONNECTOR_TEST_KAFKA_SASL_TLS_BOOTSTRAP")?,
             certificate: self.get("CONNECTOR_TEST_KAFKA_CERTIFICATE")?.into(),
+            client_certificate: self.get("CONNECTOR_TEST_KAFKA_CLIENT_CERTIFICATE")?.into(),
+            client_key: self.get("CONNECTOR_TEST_KAFKA_CLIENT_KEY")?.into(),
         })
+    }
+
+    fn python_drivers(&self) -> Option<PathBuf> {
+        self.get("CONNECTOR_TEST_DRIVERS").map(PathBuf::from)
     }
 
     pub(crate) fn clickhouse(&self, version: Version) -> Option<Clickhouse> {

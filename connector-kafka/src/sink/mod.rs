@@ -11,9 +11,9 @@ mod writer;
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use connector_core::{
-    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Secret, Sink,
+    DeliveryGuarantee, Error, ErrorKind, ExactlyOnce, Result, RowKind, SchemaChangeKind, Sink,
     SinkCapabilities, TableId, WriterContext, async_trait,
-    options::{HostList, IntoValue, PropertyMap, RawValue, is_secret_key},
+    options::{HostList, IntoValue, PropertyMap, RawValue},
 };
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -27,6 +27,7 @@ use crate::{
     error,
     options::FormatType,
     properties,
+    tokens::{OauthTokenProvider, Tokens, expect_tokens},
 };
 
 const NO_TOKENS: &str = "records are sent at least once: a topic does not know a flush again; give the rows a key and \
@@ -100,6 +101,7 @@ impl fmt::Debug for KafkaSink {
 pub struct KafkaSinkBuilder {
     options: KafkaSinkOptionsBuilder,
     properties: PropertyMap,
+    tokens: Option<Tokens>,
 }
 
 /// Setters that hand on to the option of the same name.
@@ -151,6 +153,12 @@ impl KafkaSinkBuilder {
         self
     }
 
+    /// Who gives the tokens of a login by SASL/OAUTHBEARER.
+    pub fn oauth_tokens(mut self, provider: impl OauthTokenProvider) -> Self {
+        self.tokens = Some(Tokens::new(provider));
+        self
+    }
+
     /// Checks everything and makes the sink. Asks nobody yet.
     ///
     /// # Errors
@@ -160,14 +168,18 @@ impl KafkaSinkBuilder {
         if !self.properties.is_empty() {
             options = options.properties(self.properties);
         }
-        KafkaSink::new(&options.build()?)
+        let options = options.build()?;
+        if let Some(map) = &options.properties {
+            properties::producer_warn(map);
+        }
+        KafkaSink::new(&options, self.tokens.as_ref())
     }
 }
 
 impl From<KafkaSinkOptions> for KafkaSinkBuilder {
     fn from(options: KafkaSinkOptions) -> Self {
         let properties = options.properties.clone().unwrap_or_default();
-        Self { options: options.to_builder(), properties }
+        Self { options: options.to_builder(), properties, tokens: None }
     }
 }
 
@@ -201,12 +213,14 @@ impl KafkaSink {
         KafkaSinkOptions::from_options(options).map(Into::into)
     }
 
-    fn new(options: &KafkaSinkOptions) -> Result<Self> {
+    fn new(options: &KafkaSinkOptions, tokens: Option<&Tokens>) -> Result<Self> {
         let topic = TopicTemplate::parse(&options.topic_name)
             .map_err(|text| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options"))?;
+        let producer = settings(options, &producer_properties(options), tokens);
+        expect_tokens(&producer.properties, tokens)?;
         Ok(Self(Arc::new(Inner {
-            admin: settings(options, &[]),
-            producer: settings(options, &producer_properties(options)),
+            admin: settings(options, &[], tokens),
+            producer,
             topic,
             format: options.format_type,
             key_fields: options.key_fields.clone().unwrap_or_default(),
@@ -218,7 +232,7 @@ impl KafkaSink {
     }
 }
 
-fn settings(options: &KafkaSinkOptions, own: &[(&str, String)]) -> ClientSettings {
+fn settings(options: &KafkaSinkOptions, own: &[(&str, String)], tokens: Option<&Tokens>) -> ClientSettings {
     let mut all = vec![
         ("bootstrap.servers".to_owned(), options.bootstrap_servers.to_string()),
         ("client.id".to_owned(), "connector-kafka".to_owned()),
@@ -228,11 +242,16 @@ fn settings(options: &KafkaSinkOptions, own: &[(&str, String)]) -> ClientSetting
     all.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     let mut secrets = Vec::new();
     if let Some(map) = &options.properties {
-        all.extend(properties::producer_translated(map));
-        secrets
-            .extend(map.iter().filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)));
+        let translated: Vec<(String, String)> = properties::producer_translated(map).collect();
+        secrets = properties::secrets(map, &translated);
+        all.extend(translated);
     }
-    ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
+    ClientSettings {
+        properties: all,
+        secrets,
+        request_timeout: options.request_timeout,
+        tokens: tokens.cloned(),
+    }
 }
 
 /// Defaults under the user's properties.

@@ -16,6 +16,7 @@ use connector_core::{Error, ErrorKind, Result};
 use rdkafka::{
     ClientContext, Message as _,
     bindings::rd_kafka_flush,
+    client::OAuthToken,
     config::RDKafkaLogLevel,
     error::KafkaError,
     message::DeliveryResult,
@@ -63,6 +64,15 @@ struct Listener {
 }
 
 impl ClientContext for Listener {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = Context::ENABLE_REFRESH_OAUTH_TOKEN;
+
+    fn generate_oauth_token(
+        &self,
+        config: Option<&str>,
+    ) -> std::result::Result<OAuthToken, Box<dyn std::error::Error>> {
+        self.context.generate_oauth_token(config)
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         self.context.log(level, facility, message);
     }

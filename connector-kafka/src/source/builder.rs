@@ -8,8 +8,8 @@ use std::{
 };
 
 use connector_core::{
-    BadRecordPolicy, Error, ErrorKind, Result, Secret, TableId, TableSchema,
-    options::{HostList, IntoValue, PropertyMap, RawValue, RegexList, is_secret_key},
+    BadRecordPolicy, Error, ErrorKind, Result, TableId, TableSchema,
+    options::{HostList, IntoValue, PropertyMap, RawValue, RegexList},
 };
 use jiff::tz::TimeZone;
 
@@ -27,6 +27,7 @@ use crate::{
         StartupMode,
     },
     properties,
+    tokens::{OauthTokenProvider, Tokens, expect_tokens},
 };
 
 /// Builds a [`KafkaSource`]. Setters do not fail; [`build`](Self::build) tells every problem at once.
@@ -42,6 +43,7 @@ pub struct KafkaSourceBuilder {
     job: Option<String>,
     startup: Option<StartupMode>,
     table: Option<Result<TableId, String>>,
+    tokens: Option<Tokens>,
 }
 
 impl KafkaSource {
@@ -199,6 +201,12 @@ impl KafkaSourceBuilder {
         self
     }
 
+    /// Who gives the tokens of a login by SASL/OAUTHBEARER.
+    pub fn oauth_tokens(mut self, provider: impl OauthTokenProvider) -> Self {
+        self.tokens = Some(Tokens::new(provider));
+        self
+    }
+
     /// Checks everything and makes the source. Asks nobody yet.
     ///
     /// # Errors
@@ -226,7 +234,14 @@ impl KafkaSourceBuilder {
         let names: BTreeSet<&str> = options.topics.iter().collect();
         let names = self.job.as_deref().map_or(names, |job| BTreeSet::from([job]));
         let group = options.group_id.clone().unwrap_or_else(|| default_group(&names));
-        Ok(KafkaSource(Arc::new(inner(&options, self.startup, format, table, columns, group)?)))
+        let mut inner = inner(&options, self.startup, format, table, columns, group)?;
+        expect_tokens(&inner.reader.properties, self.tokens.as_ref())?;
+        inner.admin.tokens.clone_from(&self.tokens);
+        inner.reader.tokens = self.tokens;
+        if let Some(map) = &options.properties {
+            properties::warn(map);
+        }
+        Ok(KafkaSource(Arc::new(inner)))
     }
 }
 
@@ -381,11 +396,11 @@ fn client(options: &KafkaSourceOptions, own: &[(&str, String)]) -> ClientSetting
     all.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     let mut secrets = Vec::new();
     if let Some(map) = &options.properties {
-        all.extend(properties::translated(map));
-        secrets
-            .extend(map.iter().filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)));
+        let translated: Vec<(String, String)> = properties::translated(map).collect();
+        secrets = properties::secrets(map, &translated);
+        all.extend(translated);
     }
-    ClientSettings { properties: all, secrets, request_timeout: options.request_timeout }
+    ClientSettings { properties: all, secrets, request_timeout: options.request_timeout, tokens: None }
 }
 
 fn reader_properties(

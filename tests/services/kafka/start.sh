@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # One Kafka node (KRaft, broker and controller in one process) on loopback. usage: start.sh RUN_DIR (see ../lib.sh)
-# Listeners: plain text, TLS, and SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; user tester, password secret).
+# Listeners: plain text; TLS; TLS that wants the client's certificate; SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 as user
+# tester with the password secret; OAUTHBEARER with tokens that nobody signed) in plain text and over TLS.
 # CONNECTOR_KAFKA_PROXY=HOST:PORT adds a listener that clients are told to reach at that address: a proxy in front.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -13,7 +14,7 @@ java_options=(-Xms64m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:
   -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server=info
   -Dorg.slf4j.simpleLogger.showDateTime=true)
 
-PORT_NAMES=(plain controller tls sasl proxied)
+PORT_NAMES=(plain controller tls mutual sasl sasltls proxied)
 
 fetch() {
   need java openssl
@@ -33,13 +34,15 @@ fetch_jars() {
 
 configure() {
   make_certificate
+  make_certificate client
   cat "$RUN_DIR/etc/server.key" "$RUN_DIR/etc/server.crt" >"$RUN_DIR/etc/server.pem"
   local host=127.0.0.1 listeners advertised protocols proxy=${CONNECTOR_KAFKA_PROXY:-}
   [ -z "$proxy" ] || echo "$proxy" >"$RUN_DIR/etc/proxy"
   proxy=$(cat "$RUN_DIR/etc/proxy" 2>/dev/null || true)
-  listeners="PLAIN://$host:${PORT[plain]},TLS://$host:${PORT[tls]},SASL://$host:${PORT[sasl]}"
+  listeners="PLAIN://$host:${PORT[plain]},TLS://$host:${PORT[tls]},MUTUAL://$host:${PORT[mutual]}"
+  listeners+=",SASL://$host:${PORT[sasl]},SASLTLS://$host:${PORT[sasltls]}"
   advertised=$listeners
-  protocols="PLAIN:PLAINTEXT,TLS:SSL,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+  protocols="PLAIN:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL,CONTROLLER:PLAINTEXT"
   if [ -n "$proxy" ]; then
     listeners+=",PROXIED://$host:${PORT[proxied]}"
     advertised+=",PROXIED://$proxy"
@@ -59,10 +62,11 @@ log.dirs=$RUN_DIR/data
 # TLS and logins
 ssl.keystore.type=PEM
 ssl.keystore.location=$RUN_DIR/etc/server.pem
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
-listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_tester="secret";
-listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.mutual.ssl.client.auth=required
+listener.name.mutual.ssl.truststore.type=PEM
+listener.name.mutual.ssl.truststore.location=$RUN_DIR/etc/client.crt
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+$(for listener in sasl sasltls; do logins $listener; done)
 
 # One node: every internal topic has one replica
 offsets.topic.num.partitions=4
@@ -88,6 +92,16 @@ broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=1000
 CONF
   [ -e "$RUN_DIR/data/meta.properties" ] || format_data
+}
+
+# The logins of a listener.
+logins() {
+  local package=org.apache.kafka.common.security
+  echo "listener.name.$1.plain.sasl.jaas.config=$package.plain.PlainLoginModule required user_tester=\"secret\";"
+  echo "listener.name.$1.scram-sha-256.sasl.jaas.config=$package.scram.ScramLoginModule required;"
+  echo "listener.name.$1.scram-sha-512.sasl.jaas.config=$package.scram.ScramLoginModule required;"
+  echo "listener.name.$1.oauthbearer.sasl.jaas.config=$package.oauthbearer.OAuthBearerLoginModule required" \
+    "unsecuredLoginStringClaim_sub=\"broker\";"
 }
 
 format_data() {
@@ -116,7 +130,11 @@ endpoints() {
   echo "CONNECTOR_TEST_KAFKA_BOOTSTRAP=127.0.0.1:${PORT[plain]}"
   echo "CONNECTOR_TEST_KAFKA_TLS_BOOTSTRAP=127.0.0.1:${PORT[tls]}"
   echo "CONNECTOR_TEST_KAFKA_SASL_BOOTSTRAP=127.0.0.1:${PORT[sasl]}"
+  echo "CONNECTOR_TEST_KAFKA_MUTUAL_BOOTSTRAP=127.0.0.1:${PORT[mutual]}"
+  echo "CONNECTOR_TEST_KAFKA_SASL_TLS_BOOTSTRAP=127.0.0.1:${PORT[sasltls]}"
   echo "CONNECTOR_TEST_KAFKA_CERTIFICATE=$RUN_DIR/etc/server.crt"
+  echo "CONNECTOR_TEST_KAFKA_CLIENT_CERTIFICATE=$RUN_DIR/etc/client.crt"
+  echo "CONNECTOR_TEST_KAFKA_CLIENT_KEY=$RUN_DIR/etc/client.key"
   [ ! -e "$RUN_DIR/etc/proxy" ] || echo "CONNECTOR_TEST_KAFKA_PROXIED=127.0.0.1:${PORT[proxied]}"
 }
 
