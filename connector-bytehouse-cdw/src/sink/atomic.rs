@@ -1,9 +1,11 @@
 //! Atomic batches: rows go to a temporary table, whose partitions move to the target once all are written.
 //!
 //! The temporary table is called `__orders_temporary_for_<batch>__`, and `__orders_committing_for_<batch>__` from the
-//! moment on that its partitions move; `<batch>` is the job's name and the second in which it began. No server moves
-//! several partitions at once, so a commit can break off between two. It goes on with what the temporary table still
-//! has: a partition leaves it in the same step in which it reaches the target.
+//! moment on that its partitions move; `<batch>` is the job's name, the second in which it began and a random number. No
+//! server moves several partitions at once, so a commit can break off between two. It goes on with what the temporary
+//! table still has: a partition leaves it in the same step in which it reaches the target.
+//!
+//! Of two runs of one job the later one wins: it drops the temporary table of the earlier one, which then fails.
 
 use std::{
     collections::BTreeSet,
@@ -41,6 +43,8 @@ pub(super) struct Batch {
     atomic: AtomicWrite,
     table: TableId,
     current: Mutex<Option<Current>>,
+    /// Held by the chain that creates the temporary table.
+    creating: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Clone)]
@@ -90,9 +94,16 @@ fn job_of(pipeline: &str) -> String {
     format!("{job}-{hash:016x}")
 }
 
+/// A name that no other run has, also not one of the same job that begins in the same second.
+fn name_batch(job: &str) -> String {
+    let run = uuid::Uuid::new_v4().simple().to_string();
+    format!("{job}-{}-{}", now(), &run[..8])
+}
+
 /// Job and begin of a batch.
 fn parse_batch(batch: &str) -> Option<(&str, u64)> {
-    let (job, seconds) = batch.rsplit_once('-')?;
+    let (of_job, _run) = batch.rsplit_once('-')?;
+    let (job, seconds) = of_job.rsplit_once('-')?;
     seconds.parse().ok().map(|seconds| (job, seconds))
 }
 
@@ -104,7 +115,13 @@ impl Batch {
     pub(super) fn new(config: Arc<SinkConfig>) -> Option<Self> {
         let atomic = config.atomic.clone()?;
         let table = config.table.clone()?;
-        Some(Self { atomic, table, current: Mutex::new(None), config })
+        Some(Self {
+            atomic,
+            table,
+            current: Mutex::new(None),
+            creating: tokio::sync::Mutex::default(),
+            config,
+        })
     }
 
     fn current(&self) -> Option<Current> {
@@ -115,9 +132,10 @@ impl Batch {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = current;
     }
 
-    /// The same table's temporary one, created when it is not there.
+    /// The same table's temporary one, which the first chain creates.
     pub(super) async fn redirect(&self, session: &mut Session, mut target: Target) -> Result<Target> {
         self.expect_possible(session, &target).await?;
+        let _creating = self.creating.lock().await;
         let current = self.current().ok_or_else(|| {
             Error::new(
                 ErrorKind::Unsupported,
@@ -125,10 +143,11 @@ impl Batch {
             )
         })?;
         let staging = Stage::Writing.table(&self.table, current.name.as_str());
-        let sql =
-            format!("CREATE TABLE IF NOT EXISTS {} AS {}", quote_table(&staging), quote_table(&target.table));
-        session.execute(&sql).await.map_err(|e| e.with_context("temporary_table", &staging))?;
+        // Once only: a table that is gone by now took rows with it, and a new one would hide that.
         if !current.created {
+            let (from, to) = (quote_table(&target.table), quote_table(&staging));
+            let sql = format!("CREATE TABLE IF NOT EXISTS {to} AS {from}");
+            session.execute(&sql).await.map_err(|e| e.with_context("temporary_table", &staging))?;
             tracing::info!(table = %target.table, temporary = %staging, "rows go to a temporary table until the batch is whole");
             self.set_current(Some(Current { created: true, ..current }));
         }
@@ -325,7 +344,7 @@ impl AtomicBatch for Batch {
         let outcome = self.try_begin(&mut session, &job).await;
         session.close();
         outcome.map_err(|e| e.with_operation("bytehouse.atomic_begin").with_context("table", &self.table))?;
-        let name = FlushToken::new(format!("{job}-{}", now()))?;
+        let name = FlushToken::new(name_batch(&job))?;
         self.set_current(Some(Current { name, created: false }));
         Ok(())
     }
@@ -382,17 +401,20 @@ mod tests {
     fn batches_are_read_back_from_the_names_of_their_tables() {
         let target = TableId::new("app", "my_orders");
         for pipeline in ["nightly", "night_ly-2", "with blank", "订单", &"x".repeat(200)] {
-            let batch = format!("{}-{}", job_of(pipeline), 1_700_000_000);
+            let batch = name_batch(&job_of(pipeline));
             FlushToken::new(batch.clone()).unwrap();
             for stage in [Stage::Writing, Stage::Committing] {
                 let table = stage.table(&target, &batch);
                 assert!(table.table.len() < 150, "{}", table.table);
                 assert_eq!(stage.batch(&target, &table.table).as_deref(), Some(batch.as_str()));
-                assert_eq!(parse_batch(&batch), Some((job_of(pipeline).as_str(), 1_700_000_000)));
+                let (job, begun) = parse_batch(&batch).unwrap();
+                assert_eq!(job, job_of(pipeline));
+                assert!(now() - begun < 60, "{batch}");
                 assert_eq!(stage.batch(&TableId::new("app", "orders"), &table.table), None);
             }
         }
-        assert_eq!(Stage::Writing.table(&target, "a-1").table, "__my_orders_temporary_for_a-1__");
+        assert_eq!(Stage::Writing.table(&target, "a-1-f").table, "__my_orders_temporary_for_a-1-f__");
+        assert_ne!(name_batch("a"), name_batch("a"));
         assert_ne!(job_of("a b"), job_of("a-b"));
         assert_ne!(job_of("a b"), job_of("a.b"));
     }

@@ -45,7 +45,7 @@ pub(super) struct Columns {
     version: bool,
     /// Fill the delete column.
     delete: bool,
-    /// The table has a way to delete at all.
+    /// The sink says which rows are deleted, not a column that they bring.
     pub(super) deletes: bool,
 }
 

@@ -1,6 +1,6 @@
 //! One INSERT: its blocks are kept until the server has confirmed them, and sent again when it has not.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use connector_bytehouse_common::{
     error::{code_rule, server_code},
@@ -23,21 +23,13 @@ pub(super) const BLOCK_BYTES: usize = 4 << 20;
 /// The code of an INSERT whose label the server has seen.
 const LABEL_EXISTS: i32 = 5035;
 
-/// What all INSERTs of rows of one shape into one table share.
+/// What all INSERTs of rows of one shape into one table share. A writer keeps one for each table, so nothing is in it
+/// that can be made anew for an INSERT.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) target: Target,
     pub(super) columns: Columns,
     statement: String,
-    /// The encoder for the columns that the server described last.
-    encoder: Mutex<Option<Arc<Encoder>>>,
-    settings: Mutex<Option<Settings>>,
-}
-
-#[derive(Debug)]
-struct Encoder {
-    header: Vec<ColumnDef>,
-    blocks: BlockEncoder,
 }
 
 impl Route {
@@ -45,43 +37,35 @@ impl Route {
         let names: Vec<String> =
             columns.sent.fields().iter().map(|field| quote_ident(field.name())).collect();
         let statement = format!("INSERT INTO {} ({}) VALUES", quote_table(&target.table), names.join(", "));
-        Self { target, columns, statement, encoder: Mutex::new(None), settings: Mutex::new(None) }
+        Self { target, columns, statement }
     }
 
     /// The encoder for the columns that the server describes.
-    fn encoder(&self, header: &[ColumnDef], config: &SinkConfig) -> Result<Arc<Encoder>> {
-        let mut known = self.encoder.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(encoder) = known.as_ref().filter(|encoder| encoder.header == header) {
-            return Ok(Arc::clone(encoder));
-        }
+    fn encoder(&self, header: &[ColumnDef], config: &SinkConfig) -> Result<Arc<BlockEncoder>> {
         let columns = &self.columns;
         let blocks = BlockEncoder::new(&columns.sent, header, &config.rules)?
             .with_optional(|column| columns.is_optional(&column.name));
-        Ok(Arc::clone(known.insert(Arc::new(Encoder { header: header.to_vec(), blocks }))))
+        Ok(Arc::new(blocks))
     }
+}
 
-    /// The user's settings, and ours where the server knows them and the user says nothing else.
-    async fn settings(&self, session: &mut Session, config: &SinkConfig) -> Result<Settings> {
-        if let Some(settings) = self.settings.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            return Ok(settings.clone());
-        }
-        let mut settings = Settings::new();
-        // An asynchronous insert answers before the rows are stored, and is not deduplicated by default.
-        if !config.cnch_engine && session.knows_setting("async_insert", config).await? {
-            settings.set("async_insert", 0);
-        }
-        if let Some(partial) = config.partial_update.filter(|_| config.cnch_engine) {
-            settings.set("enable_unique_partial_update", u8::from(partial));
-        }
-        settings.extend(&config.insert_settings);
-        for ours in ["max_partitions_per_insert_block"] {
-            if config.insert_settings.get(ours).is_some() && !session.knows_setting(ours, config).await? {
-                settings.remove(ours);
-            }
-        }
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(settings.clone());
-        Ok(settings)
+/// The user's settings, and ours where the server knows them and the user says nothing else.
+async fn settings(session: &mut Session, config: &SinkConfig) -> Result<Settings> {
+    let mut settings = Settings::new();
+    // An asynchronous insert answers before the rows are stored, and is not deduplicated by default.
+    if !config.cnch_engine && session.knows_setting("async_insert", config).await? {
+        settings.set("async_insert", 0);
     }
+    if let Some(partial) = config.partial_update.filter(|_| config.cnch_engine) {
+        settings.set("enable_unique_partial_update", u8::from(partial));
+    }
+    settings.extend(&config.insert_settings);
+    for ours in ["max_partitions_per_insert_block"] {
+        if config.insert_settings.get(ours).is_some() && !session.knows_setting(ours, config).await? {
+            settings.remove(ours);
+        }
+    }
+    Ok(settings)
 }
 
 /// Rows that are sent together.
@@ -115,6 +99,8 @@ pub(super) struct Parcel {
     lasting: bool,
     label: Option<String>,
     open: Option<InsertStream<Client>>,
+    /// The encoder for the open INSERT.
+    encoder: Option<Arc<BlockEncoder>>,
     rejected: Vec<RejectedRows>,
 }
 
@@ -136,6 +122,7 @@ impl Parcel {
             lasting: false,
             label: None,
             open: None,
+            encoder: None,
             rejected: Vec::new(),
         }
     }
@@ -261,16 +248,14 @@ impl Parcel {
             self.begin(session, config).await?;
         }
         let mut stream = self.open.take().ok_or_else(no_insert)?;
-        let mut encoder = self.route.encoder(stream.columns(), config)?;
         while self.sent < self.blocks.len() {
-            if !self.encode(&encoder.blocks, config, buffer, fresh)? {
+            if !self.encode(config, buffer, fresh)? {
                 // The table may have changed since the INSERT was opened: an enum may have a new name.
                 fresh = true;
                 self.sent = 0;
                 drop(stream);
                 self.begin(session, config).await?;
                 stream = self.open.take().ok_or_else(no_insert)?;
-                encoder = self.route.encoder(stream.columns(), config)?;
                 continue;
             }
             if !buffer.is_empty() {
@@ -289,26 +274,24 @@ impl Parcel {
     }
 
     async fn begin(&mut self, session: &mut Session, config: &SinkConfig) -> Result<()> {
-        let mut settings = self.route.settings(session, config).await?;
+        let mut settings = settings(session, config).await?;
         if let Some(token) = &self.token {
             settings.set("insert_deduplication_token", token);
         }
         if let Some(label) = &self.label {
             settings.set("insertion_label", label);
         }
-        self.open = Some(session.take().await?.into_insert(&self.route.statement, &settings, None).await?);
+        let stream = session.take().await?.into_insert(&self.route.statement, &settings, None).await?;
+        self.encoder = Some(self.route.encoder(stream.columns(), config)?);
+        self.open = Some(stream);
         Ok(())
     }
 
     /// Encodes the next block; rows that the table cannot hold are taken out where the policy allows it. False when
     /// there are some and what is known of the table is not `fresh`.
-    fn encode(
-        &mut self,
-        encoder: &BlockEncoder,
-        config: &SinkConfig,
-        buffer: &mut Vec<u8>,
-        fresh: bool,
-    ) -> Result<bool> {
+    fn encode(&mut self, config: &SinkConfig, buffer: &mut Vec<u8>, fresh: bool) -> Result<bool> {
+        let encoder = self.encoder.clone().ok_or_else(no_insert)?;
+        let encoder = encoder.as_ref();
         buffer.clear();
         let block = &mut self.blocks[self.sent];
         let error = match encoder.encode_rows(&block.rows, block.whole.as_ref(), buffer) {

@@ -199,6 +199,9 @@ impl Tables {
             |error: Error| error.with_operation("bytehouse.create_table").with_context("table", table);
         let dialect = session.dialect(config).await?;
         let statement = CreateTable::new(table, schema, config, dialect).map_err(located)?;
+        let created = statement.definition()?;
+        // A table that the mode cannot be used with is not even made.
+        self.target_of(table, created.clone(), config).map_err(located)?;
         let mut outcome = session.execute(&statement.sql(true)).await;
         if statement.has_comment() && outcome.as_ref().is_err_and(|e| server_code(e) == Some(SYNTAX_ERROR)) {
             tracing::warn!(%table, "the server takes no comments of tables; the table is created without one");
@@ -207,7 +210,7 @@ impl Tables {
         let definition = match outcome {
             Ok(()) => {
                 tracing::info!(%table, key = ?schema.primary_key, "created the table");
-                statement.definition()?
+                created
             }
             Err(error) if server_code(&error) == Some(TABLE_ALREADY_EXISTS) => {
                 table_definition(session.client().await?, table).await?

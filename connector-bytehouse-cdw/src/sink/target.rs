@@ -253,10 +253,16 @@ impl Target {
             )
         })?;
         let is_deleted = definition.is_deleted().and_then(column);
-        if is_deleted.is_none() && config.mode == SinkMode::DeleteOnly {
+        if is_deleted.is_none() && config.mode.deletes() {
+            let instead =
+                if config.mode == SinkMode::DeleteOnly { "" } else { ", or use mode upsert-no-delete" };
             return Err(Error::new(
                 ErrorKind::SchemaMismatch,
-                "mode delete-only needs a column for deletes: ENGINE = ReplacingMergeTree(version, is_deleted)",
+                format!(
+                    "mode {} deletes rows, and the table has no column for that; create it with \
+                     ENGINE = ReplacingMergeTree(version, is_deleted){instead}",
+                    config.mode.name()
+                ),
             ));
         }
         Ok(Upsert::Replacing { version, is_deleted })

@@ -30,7 +30,7 @@ use super::{
     insert::{Block, Parcel, Route},
     pressure::{Fill, Pressure},
     split::Split,
-    tables::Tables,
+    tables::{Tables, is_absent},
     target::{Target, Upsert},
 };
 use crate::{
@@ -52,8 +52,6 @@ pub(super) struct Buffer {
     pub(super) route: Arc<Route>,
     /// The INSERT that takes rows while they come in, in mode insert.
     parcel: Parcel,
-    /// The connection of that INSERT while it is open.
-    lane: Option<Lane>,
     /// Rows that wait for their flush: in keyed modes and under exactly-once.
     rows: Vec<ChangeBatch>,
     versions: Versions,
@@ -71,6 +69,8 @@ pub struct BytehouseCdwWriter {
     pub(super) session: Session,
     pub(super) tables: Tables,
     pub(super) buffers: BTreeMap<TableId, Buffer>,
+    /// The connections of INSERTs that are open or about to be, by their tables: a few.
+    open: BTreeMap<TableId, Lane>,
     pub(super) lanes: Lanes,
     fill: Fill,
     pressure: Arc<Pressure>,
@@ -97,6 +97,7 @@ impl BytehouseCdwWriter {
             leaves_out_columns: context.unknown_columns == UnknownColumns::LeaveOut,
             warned_columns: false,
             buffers: BTreeMap::new(),
+            open: BTreeMap::new(),
             lanes: Lanes::new(Arc::clone(&config), Arc::clone(&pressure), context.chain),
             fill: Fill::default(),
             pressure,
@@ -128,9 +129,19 @@ impl BytehouseCdwWriter {
         if outcome.is_err() {
             self.state = State::Poisoned;
             self.buffers.clear();
+            self.open.clear();
             self.lanes.close().await;
         }
-        outcome.map_err(|e| e.with_operation(operation))
+        outcome.map_err(|error| {
+            let error = error.with_operation(operation);
+            if self.batch.is_none() || !is_absent(&error) {
+                return error;
+            }
+            error.with_context(
+                "hint",
+                "the batch's temporary table is gone: a later run of the same job drops it, and goes on instead of this one",
+            )
+        })
     }
 
     fn target_of(&self, table: &TableId) -> TableId {
@@ -273,12 +284,14 @@ impl BytehouseCdwWriter {
         if !buffer.parcel.wants_to_send() {
             return Ok(());
         }
-        let lane = match buffer.lane.take() {
-            Some(lane) => lane,
-            None => self.lane(table).await?,
+        if !self.open.contains_key(table) {
+            let lane = self.lane(table).await?;
+            self.open.insert(table.clone(), lane);
+        }
+        let (Some(buffer), Some(lane)) = (self.buffers.get_mut(table), self.open.get_mut(table)) else {
+            return Ok(());
         };
-        let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        let Lane { session, encoded } = buffer.lane.insert(lane);
+        let Lane { session, encoded } = lane;
         buffer.parcel.name(None, &self.config);
         match buffer.parcel.attempt(session, &self.config, encoded, false).await {
             Ok(_) => Ok(()),
@@ -298,16 +311,10 @@ impl BytehouseCdwWriter {
     /// other tables are ended when nothing else can make room.
     async fn lane(&mut self, table: &TableId) -> Result<Lane> {
         loop {
-            let open: Vec<&TableId> = self
-                .buffers
-                .iter()
-                .filter(|(_, buffer)| buffer.lane.is_some())
-                .map(|(name, _)| name)
-                .collect();
-            if self.lanes.has_room(open.len()) {
+            if self.lanes.has_room(self.open.len()) {
                 return Ok(self.lanes.take());
             }
-            let other = open.into_iter().find(|name| *name != table).cloned();
+            let other = self.open.keys().find(|name| *name != table).cloned();
             match other {
                 _ if self.lanes.is_running() => self.lanes.wait_for_one().await?,
                 Some(other) => self.send_off(&other, None)?,
@@ -339,7 +346,7 @@ impl BytehouseCdwWriter {
         let tables: Vec<TableId> = self
             .buffers
             .iter()
-            .filter(|(_, buffer)| buffer.waits())
+            .filter(|(table, buffer)| buffer.waits() || self.open.contains_key(table))
             .map(|(table, _)| table.clone())
             .collect();
         for table in tables {
@@ -351,26 +358,25 @@ impl BytehouseCdwWriter {
 
     /// Has what waits for one table sent.
     pub(super) async fn dispatch(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
-        if !self.buffers.get(table).is_some_and(Buffer::waits) {
+        let open = self.open.contains_key(table);
+        if !open && !self.buffers.get(table).is_some_and(Buffer::waits) {
             return Ok(());
         }
         if self.config.mode.is_keyed() {
             // What came first must be there first.
             self.lanes.wait_for_table(table).await?;
         }
-        if self.buffers.get(table).is_some_and(|buffer| buffer.lane.is_none()) {
+        if !open {
             let lane = self.lane(table).await?;
-            if let Some(buffer) = self.buffers.get_mut(table) {
-                buffer.lane = Some(lane);
-            }
+            self.open.insert(table.clone(), lane);
         }
         self.send_off(table, token)
     }
 
     /// Turns what waits for a table that has a lane into a job.
     fn send_off(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
+        let Some(lane) = self.open.remove(table) else { return Ok(()) };
         let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        let Some(lane) = buffer.lane.take() else { return Ok(()) };
         let mut parcels = buffer.seal()?;
         parcels.iter_mut().for_each(|parcel| parcel.name(token.map(FlushToken::as_str), &self.config));
         self.lanes.send(lane, Job { table: table.clone(), parcels });
@@ -382,12 +388,12 @@ impl Buffer {
     fn new(route: Route, versions: Versions) -> Self {
         let route = Arc::new(route);
         let parcel = Parcel::new(Arc::clone(&route));
-        Self { route, parcel, lane: None, rows: Vec::new(), versions }
+        Self { route, parcel, rows: Vec::new(), versions }
     }
 
     /// True when there is something to send.
     fn waits(&self) -> bool {
-        !self.parcel.is_empty() || !self.rows.is_empty() || self.lane.is_some()
+        !self.parcel.is_empty() || !self.rows.is_empty()
     }
 
     /// Everything that waits, as INSERTs in their order.
@@ -414,8 +420,8 @@ impl Buffer {
             if !route.columns.deletes && (0..count).any(|row| round.fates.is_delete(row)) {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "rows are to be deleted, and the table has no is_deleted column that the sink may fill; use \
-                     ReplacingMergeTree(version, is_deleted) without bringing the second one, or mode upsert-no-delete",
+                    "rows are to be deleted, and they bring the table's is_deleted column themselves, which says what is \
+                     deleted; leave it out, or use mode upsert-no-delete",
                 )
                 .with_context("table", &route.target.table));
             }
@@ -518,6 +524,7 @@ impl SinkWriter for BytehouseCdwWriter {
         self.state = State::Closed;
         // Open INSERTs are broken off in the middle of a block, so that they store nothing.
         self.buffers.clear();
+        self.open.clear();
         self.lanes.close().await;
         self.session.close();
         Ok(())

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use bytehouse_testkit::{BytehouseDouble, DoubleOptions, Fault, Point};
-use connector_bytehouse_cdw::BytehouseCdwSink;
+use connector_bytehouse_cdw::{BytehouseCdwSink, BytehouseCdwWriter};
 use connector_core::{
     CancellationToken, ChangeBatch, CheckpointStore, DeliveryGuarantee, Error, ErrorKind,
-    MemoryCheckpointStore, Pipeline, RowKind, RowKinds, Sink, TableId,
+    MemoryCheckpointStore, Pipeline, RowKind, RowKinds, Sink, SinkWriter, TableId, WriterContext,
     arrow::{
         array::{ArrayRef, AsArray, RecordBatch, UInt64Array},
         datatypes::{DataType, Field, Schema},
@@ -247,10 +247,10 @@ async fn leftovers_of_dead_jobs_are_dropped_and_others_stay() {
     let own = tables_of_a_broken_run(&double).await;
     assert!(own.starts_with("__t_temporary_for_nightly-load-"), "{own} {job}");
     for name in [
-        "__t_temporary_for_other-1000__".to_owned(),
-        format!("__t_temporary_for_running-{now}__"),
-        "__t_committing_for_other-1000__".to_owned(),
-        "__t2_temporary_for_nightly-1000__".to_owned(),
+        "__t_temporary_for_other-1000-a__".to_owned(),
+        format!("__t_temporary_for_running-{now}-a__"),
+        "__t_committing_for_other-1000-a__".to_owned(),
+        "__t2_temporary_for_nightly-1000-a__".to_owned(),
         "__t_temporary_for_me__".to_owned(),
     ] {
         double.execute(&format!("CREATE TABLE app.`{name}` AS app.t")).unwrap();
@@ -261,10 +261,10 @@ async fn leftovers_of_dead_jobs_are_dropped_and_others_stay() {
     assert_eq!(
         left,
         [
-            "__t2_temporary_for_nightly-1000__",
-            "__t_committing_for_other-1000__",
+            "__t2_temporary_for_nightly-1000-a__",
+            "__t_committing_for_other-1000-a__",
             "__t_temporary_for_me__",
-            &format!("__t_temporary_for_running-{now}__"),
+            &format!("__t_temporary_for_running-{now}-a__"),
             "t",
         ]
     );
@@ -277,6 +277,51 @@ async fn tables_of_a_broken_run(double: &BytehouseDouble) -> String {
     run(sink(double, &[]), source(), &store()).await.unwrap_err();
     assert_eq!(double.faults_waiting(), 0);
     tables(double).into_iter().find(|name| name.starts_with("__t_temporary")).unwrap()
+}
+
+/// A writer of a run that its test drives itself, with some rows flushed.
+async fn begun(sink: &BytehouseCdwSink, ids: std::ops::Range<u64>) -> BytehouseCdwWriter {
+    sink.atomic_batch().unwrap().begin("nightly load").await.unwrap();
+    let mut writer = sink.open(WriterContext::default()).await.unwrap();
+    writer.write(&table(), ChangeBatch::append(rows(ids))).await.unwrap();
+    writer.flush(None).await.unwrap();
+    writer
+}
+
+/// They begin in the same second, and neither may take the other's rows for its own.
+#[tokio::test]
+async fn of_two_runs_of_one_job_the_later_one_wins() {
+    for (engine, more) in [(PLAIN, vec![]), (UNIQUE, vec![]), (OPEN, open_source())] {
+        let double = double().await;
+        create(&double, engine);
+        let (first, second) = (sink(&double, &more), sink(&double, &more));
+        let mut early = begun(&first, 0..20).await;
+        let mut late = begun(&second, 0..20).await;
+
+        early.write(&table(), ChangeBatch::append(rows(20..40))).await.unwrap();
+        let error = early.flush(None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.to_string().contains("a later run of the same job"), "{error}");
+        // A chain that comes late does not make a new table, which would lack what was flushed before.
+        let mut other = first.open(WriterContext::default()).await.unwrap();
+        other.write(&table(), ChangeBatch::append(rows(30..40))).await.unwrap();
+        let error = other.flush(None).await.unwrap_err();
+        assert!(error.to_string().contains("a later run of the same job"), "{error}");
+        let batch = first.atomic_batch().unwrap();
+        let name = batch.prepare().await.unwrap().unwrap();
+        assert_eq!(batch.commit(&name).await.unwrap_err().kind(), ErrorKind::Conflict);
+        batch.abort().await.unwrap();
+        assert_eq!(ids(&double), [1000, 1001, 1002], "{engine}");
+
+        late.write(&table(), ChangeBatch::append(rows(20..40))).await.unwrap();
+        late.flush(None).await.unwrap();
+        let batch = second.atomic_batch().unwrap();
+        let name = batch.prepare().await.unwrap().unwrap();
+        batch.commit(&name).await.unwrap();
+        batch.finish(&name).await.unwrap();
+        assert_eq!(ids(&double), all(), "{engine}");
+        assert_eq!(tables(&double), ["t"], "{engine}");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod evolution;
 mod faults;
 mod in_flight;
 mod insert;
+mod many_tables;
 mod model;
 mod modes;
 mod options;

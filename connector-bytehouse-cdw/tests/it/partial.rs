@@ -100,7 +100,7 @@ async fn partial_updates_that_cannot_be_are_refused_at_the_start() {
             "unique over all partitions",
         ),
         (PARTIAL, SinkModeName::Insert, true, "a mode with keys"),
-        ("ReplacingMergeTree(id) ORDER BY id", SinkModeName::Upsert, false, "open-source ClickHouse"),
+        ("ReplacingMergeTree(id) ORDER BY id", SinkModeName::UpsertNoDelete, false, "open-source ClickHouse"),
     ] {
         let double = double().await;
         create(&double, engine);

@@ -1,18 +1,79 @@
 //! Mode upsert: unique tables and ReplacingMergeTree end in the state of a plain model.
 
-use connector_bytehouse_cdw::SinkModeName;
+use bytehouse_testkit::{BytehouseDouble, DoubleOptions};
+use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{
-    ChangeBatch, DeliveryGuarantee, ErrorKind, RowKind, RowKinds, Sink, SinkWriter,
+    ChangeBatch, DeliveryGuarantee, ErrorKind, RowKind, RowKinds, SchemaChange, Sink, SinkWriter, TableId,
     arrow::{
         array::{Array, ArrayRef, RecordBatch, StringArray, UInt64Array},
         datatypes::{DataType, Field, Schema},
     },
-    testkit::{change_sequence, orders},
+    schema::TableSchema,
+    testkit::{change_sequence, orders, orders_schema},
 };
 
 use crate::support::{builder, create, double, ids, upsert, writer};
 
 const AT_LEAST_ONCE: DeliveryGuarantee = DeliveryGuarantee::AtLeastOnce;
+
+/// A sink for an open-source ClickHouse.
+fn open_source(double: &BytehouseDouble, mode: SinkModeName) -> BytehouseCdwSink {
+    builder(double)
+        .mode(mode)
+        .table("app.r")
+        .cnch_engine(false)
+        .connection_properties([("user", "bytehouse")])
+        .build()
+        .unwrap()
+}
+
+/// Whoever finds out with the first delete finds out after days.
+#[tokio::test]
+async fn modes_that_delete_want_a_table_that_can_before_the_first_row() {
+    let double = double().await;
+    create(&double, "r", "ENGINE = MergeTree ORDER BY id");
+    for (mode, refused) in [
+        (SinkModeName::Upsert, true),
+        (SinkModeName::UpsertAll, true),
+        (SinkModeName::UpsertAllNoDelete, true),
+        (SinkModeName::DeleteOnly, true),
+        (SinkModeName::UpsertNoDelete, false),
+        (SinkModeName::UpsertWithDeleteToNull, false),
+        (SinkModeName::Insert, false),
+    ] {
+        double.execute("DROP TABLE app.r").unwrap();
+        double
+            .execute("CREATE TABLE app.r (id UInt64, v UInt64) ENGINE = ReplacingMergeTree(v) ORDER BY id")
+            .unwrap();
+        let outcome = open_source(&double, mode).check(AT_LEAST_ONCE).await;
+        if !refused {
+            outcome.unwrap();
+            continue;
+        }
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+        assert!(error.message().contains("ReplacingMergeTree(version, is_deleted)"), "{error}");
+        assert_eq!(error.message().contains("upsert-no-delete"), mode != SinkModeName::DeleteOnly, "{error}");
+    }
+}
+
+/// A server before 23.2 knows no is_deleted: a table that the mode cannot be used with is not even made.
+#[tokio::test]
+async fn no_table_is_created_that_cannot_delete_where_the_mode_does() {
+    let options =
+        DoubleOptions { databases: vec!["app".into()], version: [18, 16, 1, 0], ..DoubleOptions::default() };
+    let double = BytehouseDouble::start(options).await.unwrap();
+    let table = TableId::new("app", "r");
+    let schema = TableSchema::new(orders_schema()).with_primary_key(["id"]).unwrap();
+    let change = SchemaChange::CreateTable { table: table.clone(), schema };
+    let mut deletes = writer(&open_source(&double, SinkModeName::Upsert), AT_LEAST_ONCE).await;
+    let error = deletes.apply(&change).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    assert!(double.table("app.r").is_err());
+    let mut keeps = writer(&open_source(&double, SinkModeName::UpsertNoDelete), AT_LEAST_ONCE).await;
+    keeps.apply(&change).await.unwrap();
+    assert_eq!(double.table("app.r").unwrap().num_rows(), 0);
+}
 
 #[tokio::test]
 async fn seeded_changes_end_in_the_state_of_a_plain_model() {
@@ -36,16 +97,7 @@ async fn seeded_changes_end_in_the_state_of_a_plain_model() {
                 ))
                 .unwrap();
         }
-        let sink = if cnch {
-            upsert(&double)
-        } else {
-            builder(&double)
-                .mode(SinkModeName::Upsert)
-                .cnch_engine(false)
-                .connection_properties([("user", "bytehouse")])
-                .build()
-                .unwrap()
-        };
+        let sink = if cnch { upsert(&double) } else { open_source(&double, SinkModeName::Upsert) };
         let table = connector_core::TableId::new("app", name);
         for seed in 0..20 {
             double.execute(&format!("TRUNCATE TABLE app.{name}")).unwrap();

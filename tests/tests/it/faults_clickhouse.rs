@@ -57,6 +57,15 @@ impl Job {
         }
     }
 
+    fn mode(self, version: Version) -> SinkModeName {
+        match (self, version) {
+            // 18.16 knows no deletes.
+            (Self::Upsert, Version::V18) => SinkModeName::UpsertNoDelete,
+            (Self::Upsert, Version::Current) => SinkModeName::Upsert,
+            _ => SinkModeName::Insert,
+        }
+    }
+
     fn engine(self, version: Version) -> &'static str {
         match (self, version) {
             (Self::AtLeastOnce, _) => "MergeTree ORDER BY id",
@@ -148,7 +157,7 @@ impl Run {
 
     fn sink(&self) -> BytehouseCdwSink {
         sink_at(&self.proxy.address().to_string())
-            .mode(if self.job == Job::Upsert { SinkModeName::Upsert } else { SinkModeName::Insert })
+            .mode(self.job.mode(self.server.version))
             .table(self.table.as_str())
             .flush_max_rows(1000)
             // One connection for all INSERTs, so that a byte of it is the same byte in every run.

@@ -116,7 +116,8 @@ async fn a_created_table_takes_upserts_and_deletes() {
         if current {
             source.push("s", table.clone(), batch((0..10).collect(), "", RowKind::Delete));
         }
-        let pipeline = Pipeline::new(source, sink(&server, SinkModeName::Upsert, ""));
+        let mode = if current { SinkModeName::Upsert } else { SinkModeName::UpsertNoDelete };
+        let pipeline = Pipeline::new(source, sink(&server, mode, ""));
         pipeline.run(CancellationToken::new()).await.unwrap();
         let sql = format!("SELECT count(), sum(id), countIf(v = 'new') FROM {}.keyed FINAL", table.database);
         let first = if current { 10 } else { 0 };
