@@ -97,7 +97,7 @@ impl Bench {
                 vacant.insert(place.server()?.create_database().await);
             }
         }
-        if wanted.iter().any(|way| way.target == Target::MergeTree) {
+        if wanted.iter().any(|way| matches!(way.target, Target::MergeTree | Target::Replacing)) {
             bench.sums = rows::sums(bench.rows);
         }
         if wanted.iter().any(|way| way.reads_kafka()) {

@@ -1,6 +1,7 @@
 //! One way, in this process.
 
 use anyhow::{Context as _, Result};
+use connector_bytehouse_cdw::SinkModeName;
 
 use crate::{
     cli::Job,
@@ -23,6 +24,8 @@ async fn measure(job: &Job) -> Result<Outcome> {
         Program::DecodeOurs => decode::ours(job.rows),
         Program::DecodeArrow => decode::arrow_json(job.rows),
         Program::InsertOurs => insert::ours(job).await,
+        Program::InsertFlushes => insert::flushes(job, SinkModeName::Insert).await,
+        Program::UpsertFlushes => insert::flushes(job, SinkModeName::Upsert).await,
         Program::InsertPrebuilt => blocking(job, insert::prebuilt).await,
         Program::InsertClient => client::run(job),
         Program::InsertKlickhouse => peers::klickhouse(job).await,

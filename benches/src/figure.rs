@@ -126,6 +126,13 @@ pub(crate) const FIGURES: &[Figure] = &[
         &[Way::new(Program::InsertArrowStream, Target::Null)],
         Goal::RatioAtLeast(1.0),
     ),
+    figure(
+        "upsert",
+        Metric::Speed,
+        Way::new(Program::UpsertFlushes, Target::Replacing),
+        &[Way::new(Program::InsertFlushes, Target::Replacing)],
+        Goal::RatioAtLeast(0.8),
+    ),
     figure("pipeline", Metric::Speed, PIPELINE, COMPOSE, Goal::RatioAtLeast(1.0)),
     figure("pipeline-cpu", Metric::ClientCpu, PIPELINE, COMPOSE, Goal::RatioAtMost(1.25)),
     figure("pipeline-server-cpu", Metric::ServerCpu, PIPELINE, COMPOSE, Goal::RatioAtMost(1.2)),

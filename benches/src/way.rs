@@ -17,6 +17,10 @@ pub(crate) enum Program {
     DecodeArrow,
     /// Our sink's writer over batches in memory.
     InsertOurs,
+    /// Our sink's writer in mode insert, with flushes of 500,000 rows.
+    InsertFlushes,
+    /// The same in mode upsert, every key once.
+    UpsertFlushes,
     /// Blocks that were encoded before, into the socket.
     InsertPrebuilt,
     /// `clickhouse-client` with a file of the same blocks.
@@ -48,6 +52,8 @@ pub(crate) enum Target {
     Null,
     /// A current ClickHouse, MergeTree ORDER BY id.
     MergeTree,
+    /// A current ClickHouse, ReplacingMergeTree ORDER BY id.
+    Replacing,
     /// ClickHouse 18.16, a table that drops its rows.
     OldNull,
     /// A current ClickHouse, orders in MergeTree ORDER BY id.
@@ -62,7 +68,7 @@ pub(crate) struct Way {
 }
 
 /// Ways that are compared take turns: all ways of a group run once in each round.
-pub(crate) const GROUPS: [&[Way]; 5] = [
+pub(crate) const GROUPS: [&[Way]; 6] = [
     &[
         Way::new(Program::ReadOurs, Target::Nowhere),
         Way::new(Program::ReadBare, Target::Nowhere),
@@ -82,6 +88,10 @@ pub(crate) const GROUPS: [&[Way]; 5] = [
         Way::new(Program::InsertKlickhouse, Target::MergeTree),
         Way::new(Program::InsertRowBinary, Target::MergeTree),
         Way::new(Program::InsertArrowStream, Target::MergeTree),
+    ],
+    &[
+        Way::new(Program::InsertFlushes, Target::Replacing),
+        Way::new(Program::UpsertFlushes, Target::Replacing),
     ],
     &[Way::new(Program::InsertOurs, Target::OldNull), Way::new(Program::InsertPrebuilt, Target::OldNull)],
     &[
@@ -116,6 +126,8 @@ impl Way {
             Program::DecodeOurs => "decode-ours",
             Program::DecodeArrow => "decode-arrow-json",
             Program::InsertOurs => "insert-ours",
+            Program::InsertFlushes => "insert-ours-500k",
+            Program::UpsertFlushes => "upsert-ours-500k",
             Program::InsertPrebuilt => "insert-prebuilt",
             Program::InsertClient => "insert-clickhouse-client",
             Program::InsertKlickhouse => "insert-klickhouse",
@@ -131,6 +143,7 @@ impl Way {
             Target::Nowhere | Target::Orders => "",
             Target::Null => ":null",
             Target::MergeTree => ":mergetree",
+            Target::Replacing => ":replacing",
             Target::OldNull => ":null-18",
         };
         format!("{program}{target}")
@@ -153,7 +166,7 @@ impl Target {
         match self {
             Self::Nowhere => None,
             Self::OldNull => Some(Version::V18),
-            Self::Null | Self::MergeTree | Self::Orders => Some(Version::Current),
+            Self::Null | Self::MergeTree | Self::Replacing | Self::Orders => Some(Version::Current),
         }
     }
 
@@ -164,7 +177,9 @@ impl Target {
 
     /// Columns and engine, for `CREATE TABLE`.
     pub(crate) fn definition(self) -> String {
+        let upsert = format!("{}, version UInt64, is_deleted UInt8", rows::COLUMNS);
         let (columns, engine) = match self {
+            Self::Replacing => (upsert.as_str(), "ReplacingMergeTree(version, is_deleted) ORDER BY id"),
             Self::Nowhere | Self::Null | Self::OldNull => (rows::COLUMNS, "Null"),
             Self::MergeTree => (rows::COLUMNS, "MergeTree ORDER BY id"),
             Self::Orders => (connector_tests::orders::columns(Version::Current), "MergeTree ORDER BY id"),
@@ -174,7 +189,7 @@ impl Target {
 
     /// Whether the rows can be looked at afterwards.
     pub(crate) fn keeps_rows(self) -> bool {
-        matches!(self, Self::MergeTree | Self::Orders)
+        matches!(self, Self::MergeTree | Self::Replacing | Self::Orders)
     }
 }
 

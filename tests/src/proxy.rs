@@ -318,12 +318,14 @@ impl Connection {
             let (from_server, to_server) = server.split();
             let up = Pump {
                 flow: |rules| rules.to_server,
+                lost: [CLIENT_LOST, SERVER_LOST],
                 rules: self.rules.clone(),
                 passed: 0,
                 total: &self.counts.to_server,
             };
             let down = Pump {
                 flow: |rules| rules.to_client,
+                lost: [SERVER_LOST, CLIENT_LOST],
                 rules: self.rules.clone(),
                 passed: 0,
                 total: &self.counts.to_client,
@@ -344,9 +346,20 @@ impl Connection {
             reset(&server);
         } else {
             server.shutdown().await.ok();
+            // An answer that nobody has read makes the system send a reset instead.
+            let mut rest = [0; 4096];
+            let read_all = async { while server.read(&mut rest).await.is_ok_and(|length| length > 0) {} };
+            tokio::time::timeout(PATIENCE, read_all).await.ok();
         }
     }
 }
+
+/// What the other side sees when the client is gone without an end, as a killed process is: the server of these tests
+/// does not bear a reset between two queries.
+const CLIENT_LOST: Cut = Cut::ResetClient;
+const SERVER_LOST: Cut = Cut::Reset;
+/// How long a server may take to close a connection that its client has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes the socket send a reset when it is dropped.
 fn reset(socket: &TcpStream) {
@@ -356,6 +369,8 @@ fn reset(socket: &TcpStream) {
 /// Moves the bytes of one direction of one connection.
 struct Pump<'a> {
     flow: fn(&Rules) -> Flow,
+    /// How the connection ends when reading fails, and when writing does.
+    lost: [Cut; 2],
     rules: watch::Receiver<Rules>,
     passed: u64,
     total: &'a AtomicU64,
@@ -388,7 +403,7 @@ impl Pump<'_> {
                     changed.map_err(|_| Cut::Reset)?;
                     continue;
                 }
-                read = from.read(&mut buffer[..room]) => read.map_err(|_| Cut::Reset)?,
+                read = from.read(&mut buffer[..room]) => read.map_err(|_| self.lost[0])?,
             };
             if length == 0 {
                 to.shutdown().await.ok();
@@ -397,7 +412,7 @@ impl Pump<'_> {
             if !flow.delay.is_zero() {
                 sleep(flow.delay).await;
             }
-            to.write_all(&buffer[..length]).await.map_err(|_| Cut::Reset)?;
+            to.write_all(&buffer[..length]).await.map_err(|_| self.lost[1])?;
             let length = u64::try_from(length).unwrap_or(u64::MAX);
             self.passed += length;
             self.total.fetch_add(length, Ordering::SeqCst);

@@ -27,24 +27,37 @@ pub(crate) fn statement(job: &Job) -> String {
 
 /// The writer of our sink. All rows are one flush, and so one INSERT, as with everybody else.
 pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
+    write(job, SinkModeName::Insert, job.rows).await
+}
+
+/// The writer of our sink with several flushes, on the same table in mode insert and in one with keys.
+pub(crate) async fn flushes(job: &Job, mode: SinkModeName) -> Result<Outcome> {
+    write(job, mode, 500_000).await
+}
+
+async fn write(job: &Job, mode: SinkModeName, flush_rows: u64) -> Result<Outcome> {
     let batches = rows::batches(job.rows)?;
     let (host, port) = host_and_port(&address(job)?)?;
     let sink = BytehouseCdwSink::builder()
         .clickhouse(host, port)
         .table(job.table.as_str())
-        .mode(SinkModeName::Insert)
-        .flush_max_rows(usize::try_from(job.rows)?.max(100))
+        .mode(mode)
+        .flush_max_rows(usize::try_from(flush_rows)?.max(100))
         .options(|options| options.flush_max_bytes(4_u64 << 30))
         .build()?;
     let table: TableId = job.table.parse()?;
     let mut writer = sink.open(WriterContext::default()).await?;
-    let schema = TableSchema::new(batches[0].schema());
+    let mut schema = TableSchema::new(batches[0].schema());
+    if mode != SinkModeName::Insert {
+        schema = schema.with_primary_key(["id"])?;
+    }
     // Connects and looks at the table.
     writer.apply(&SchemaChange::CreateTable { table: table.clone(), schema }).await?;
     let meter = Meter::start()?;
     for batch in &batches {
         writer.write(&table, ChangeBatch::append(batch.clone())).await?;
     }
+    // What was sent before the last flush is confirmed by it too.
     let flushed = writer.flush(None).await?;
     let outcome = meter.stop(job.rows)?;
     writer.close().await?;

@@ -1,6 +1,8 @@
 //! The modes that a ReplacingMergeTree can express, on a real ClickHouse, compared with a plain model; and partitions
 //! beyond the server's limit.
 
+use std::ops::Range;
+
 use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{
     DeliveryGuarantee, RowKind, Sink, SinkWriter, TableId, WriterContext, options::SettingsList,
@@ -10,9 +12,13 @@ use connector_tests::{
     services::{self, Clickhouse},
 };
 
-use crate::cdw_model::{Dice, Model, Row, batch, changes, sort};
+use crate::cdw_model::{Change, Dice, Model, Row, batch, changes, sort};
 
-const SEQUENCES: u64 = 8;
+/// Sequences of changes in each mode.
+const SEQUENCES: u64 = 1000;
+/// Sequences that go to the server in the same flushes, each with ids of its own.
+const TOGETHER: u64 = 250;
+const IDS: u64 = 16;
 const COLUMNS: &str = "id UInt64, day Date, name Nullable(String), n Nullable(Int64), v Nullable(UInt64)";
 
 fn sink(server: &Clickhouse, mode: SinkModeName) -> connector_bytehouse_cdw::BytehouseCdwSinkBuilder {
@@ -20,7 +26,7 @@ fn sink(server: &Clickhouse, mode: SinkModeName) -> connector_bytehouse_cdw::Byt
     BytehouseCdwSink::builder().clickhouse(host, port.parse().unwrap()).mode(mode)
 }
 
-async fn state(server: &Clickhouse, table: &str) -> Vec<Row> {
+async fn state(server: &Clickhouse, table: &TableId) -> Vec<Row> {
     let sql = format!("SELECT id, toUInt16(day), name, n, v FROM {table} FINAL");
     let own = |text: &String| (text != NULL).then(|| text.clone());
     let mut rows: Vec<Row> = server
@@ -49,44 +55,66 @@ async fn ends_in_the_state_of_the_model(mode: SinkModeName) {
              PARTITION BY toYYYYMM(day) ORDER BY id"
         ))
         .await;
-    let table = format!("{database}.t");
+    let table = TableId::new(&database, "t");
     let sink = sink(&server, mode).build().unwrap();
-    for seed in 0..SEQUENCES {
+    for part in 0..SEQUENCES / TOGETHER {
         server.execute(&format!("TRUNCATE TABLE {table}")).await;
-        let mut writer = sink
-            .open(WriterContext { delivery: DeliveryGuarantee::AtLeastOnce, ..WriterContext::default() })
-            .await
-            .unwrap();
-        let mut dice = Dice::new(seed);
-        let events = changes(seed, 40);
-        // FINAL looks over all partitions: a key is one row wherever it is.
-        let mut model = Model::default();
-        if mode == SinkModeName::DeleteOnly {
-            fill(&server, &table, &mut model).await;
-        }
-        for event in &events {
-            event.iter().for_each(|change| model.apply(mode, |_| 0, change));
-            // A delete has to bring what the table's columns need; the sink leaves the rest out.
-            writer.write(&TableId::new(&database, "t"), batch(event)).await.unwrap();
-            if dice.below(8) == 0 {
-                writer.flush(None).await.unwrap();
-            }
-        }
-        writer.flush(None).await.unwrap();
-        writer.close().await.unwrap();
-        assert_eq!(state(&server, &table).await, model.sorted(), "{mode:?}, seed {seed}");
+        run(&server, &sink, &table, mode, part * TOGETHER..(part + 1) * TOGETHER).await;
     }
     server.execute(&format!("DROP DATABASE {database}")).await;
 }
 
+/// Writes the sequences of these seeds side by side: the first change of each, then the second of each, and so on.
+async fn run(
+    server: &Clickhouse,
+    sink: &BytehouseCdwSink,
+    table: &TableId,
+    mode: SinkModeName,
+    seeds: Range<u64>,
+) {
+    let mut dice = Dice::new(seeds.start);
+    // FINAL looks over all partitions: a key is one row wherever it is.
+    let mut model = Model::default();
+    if mode == SinkModeName::DeleteOnly {
+        fill(server, table, &mut model, seeds.clone()).await;
+    }
+    let of_seed = |seed| {
+        let mut events = changes(seed, 40);
+        events.iter_mut().flatten().for_each(|(_, row)| row.id += seed * IDS);
+        events
+    };
+    let mut sequences: Vec<_> = seeds.map(|seed| of_seed(seed).into_iter()).collect();
+    let mut writer = sink
+        .open(WriterContext { delivery: DeliveryGuarantee::AtLeastOnce, ..WriterContext::default() })
+        .await
+        .unwrap();
+    loop {
+        let step: Vec<Change> = sequences.iter_mut().filter_map(Iterator::next).flatten().collect();
+        if step.is_empty() {
+            break;
+        }
+        step.iter().for_each(|change| model.apply(mode, |_| 0, change));
+        writer.write(table, batch(&step)).await.unwrap();
+        if dice.below(4) == 0 {
+            writer.flush(None).await.unwrap();
+        }
+    }
+    writer.flush(None).await.unwrap();
+    writer.close().await.unwrap();
+    let (found, wanted) = (state(server, table).await, model.sorted());
+    let differs = found.iter().zip(&wanted).find(|(found, wanted)| found != wanted);
+    assert!(found == wanted, "{mode:?}, seed {:?}: {differs:?}", differs.map(|(row, _)| row.id / IDS));
+}
+
 /// Rows of the keys that the changes are about.
-async fn fill(server: &Clickhouse, table: &str, model: &mut Model) {
-    for id in 0..7 {
+async fn fill(server: &Clickhouse, table: &TableId, model: &mut Model, seeds: Range<u64>) {
+    let mut values = Vec::new();
+    for id in seeds.flat_map(|seed| (0..7).map(move |id| seed * IDS + id)) {
         let row = Row { id, day: crate::cdw_model::FIRST_DAY, name: None, n: None, version: Some(0) };
         model.apply(SinkModeName::Upsert, |_| 0, &(RowKind::Insert, row.clone()));
-        let values = format!("({id}, toDate({}), NULL, NULL, 0, 1, 0)", row.day);
-        server.execute(&format!("INSERT INTO {table} VALUES {values}")).await;
+        values.push(format!("({id}, toDate({}), NULL, NULL, 0, 1, 0)", row.day));
     }
+    server.execute(&format!("INSERT INTO {table} VALUES {}", values.join(", "))).await;
 }
 
 macro_rules! modes {
