@@ -1,7 +1,8 @@
 //! Kafka to ClickHouse as a program of its own, for tests that kill it: `orders_pipeline KEY=VALUE…`.
 //!
 //! Keys: `bootstrap`, `topic`, `clickhouse` (host:port), `table`, `state` (folder), `mode` (insert, upsert,
-//! exactly-once), `flush_rows`, `batch_rows`, `checkpoint_ms`, `chains`, `unbounded` (true: until SIGTERM).
+//! exactly-once), `flush_rows`, `batch_rows`, `checkpoint_ms`, `chains`, `unbounded` (true: until SIGTERM), `group` (to
+//! share the topic with others of that name, until SIGTERM).
 //! Reads to the end of the topic as it is at the first start; then prints `done` and a line of figures.
 //! Every INSERT that the server has stored and every stored checkpoint is a line on standard error.
 
@@ -9,7 +10,7 @@ use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{CancellationToken, DeliveryGuarantee, FileCheckpointStore, Pipeline};
-use connector_kafka::{KafkaSource, StartupMode, format::Json};
+use connector_kafka::{Assignment, KafkaSource, StartupMode, format::Json};
 use connector_tests::orders;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -49,7 +50,11 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         .max_batch_rows(u32::try_from(number("batch_rows", 65_536)?)?)
         .format(Json::with_schema(orders::schema()));
     let unbounded = options.get("unbounded").is_some_and(|text| text == "true");
-    if !unbounded {
+    if let Some(group) = options.get("group") {
+        source = source.assignment(Assignment::Group).group_id(group.as_str());
+        // The shortest that brokers take: so long nobody reads the partitions of a member that was killed.
+        source = source.property("session.timeout.ms", "6000").property("heartbeat.interval.ms", "500");
+    } else if !unbounded {
         source = source.bounded();
     }
     let source = source.build()?;

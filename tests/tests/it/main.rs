@@ -21,6 +21,7 @@ mod crashes;
 mod drivers;
 mod faults_clickhouse;
 mod faults_kafka;
+mod groups;
 mod kafka;
 mod kafka_sink;
 mod kafka_source;
