@@ -18,6 +18,7 @@ use super::{
     discovery::{End, Plan, TopicPattern},
     memory::MemoryPlan,
     parts::Shape,
+    sample::columns_are_given,
 };
 use crate::{
     client::ClientSettings,
@@ -207,17 +208,39 @@ impl KafkaSourceBuilder {
         self
     }
 
+    /// The options so far.
+    pub(super) fn options(&self) -> Result<KafkaSourceOptions> {
+        let mut options = self.options.clone();
+        if !self.properties.is_empty() {
+            options = options.properties(self.properties.clone());
+        }
+        options.build()
+    }
+
+    /// Reaches the cluster as `other` does.
+    pub(super) fn same_client(mut self, other: &Self) -> Self {
+        self.properties.clone_from(&other.properties);
+        self.tokens.clone_from(&other.tokens);
+        self
+    }
+
+    /// Nobody has given columns yet, and values are JSON.
+    pub(super) fn expect_no_columns(&self) -> Result<()> {
+        let named = self.options()?.format_type.is_some_and(|format| format != FormatType::Json);
+        if named || self.format.is_some() || self.schema.is_some() {
+            Err(columns_are_given())
+        } else {
+            Ok(())
+        }
+    }
+
     /// Checks everything and makes the source. Asks nobody yet.
     ///
     /// # Errors
     /// `OptionInvalid` when an option is missing, wrong or contradicts another; `Unsupported` and
     /// `SchemaMismatch` when the format cannot make the table's columns.
     pub fn build(self) -> Result<KafkaSource> {
-        let mut options = self.options;
-        if !self.properties.is_empty() {
-            options = options.properties(self.properties);
-        }
-        let options = options.build()?;
+        let options = self.options()?;
         let invalid =
             |text: String| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options");
         let table = self.table.transpose().map_err(invalid)?;

@@ -9,6 +9,7 @@ mod memory;
 pub mod metrics;
 pub(crate) mod parts;
 mod reader;
+mod sample;
 mod split;
 mod worker;
 

@@ -56,6 +56,41 @@ async fn csv_with_its_options() {
 }
 
 #[tokio::test]
+async fn columns_come_from_a_sample_on_request() {
+    let cluster = Cluster::with_topic("orders", 2);
+    cluster.write("orders", 0, "k", Some(br#"{"id": 1, "note": "a"}"#));
+    cluster.write("orders", 0, "k", None);
+    cluster.write("orders", 1, "k", Some(br#"{"id": 2, "note": null, "price": 1.5}"#));
+    let builder = || KafkaSource::from_options(base(&cluster)).unwrap();
+    let source = builder().infer_schema(100).await.unwrap().build().unwrap();
+    let mut reader = open_all(&source).await;
+    let mut ids = Vec::new();
+    while let Some(event) = next(&mut reader).await.unwrap() {
+        if let SourceEvent::Batch { rows, .. } = event {
+            let rows = rows.rows();
+            let fields: Vec<String> =
+                rows.schema().fields().iter().map(|f| format!("{} {}", f.name(), f.data_type())).collect();
+            let mut sorted = fields.clone();
+            sorted.sort();
+            assert_eq!(sorted, ["id Int64", "note Utf8", "price Float64"]);
+            ids.extend_from_slice(rows.column_by_name("id").unwrap().as_primitive::<Int64Type>().values());
+        }
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, [1, 2]);
+    // No more records are looked at than asked for.
+    cluster.write("orders", 0, "k", Some(b"no JSON"));
+    cluster.write("orders", 1, "k", Some(b"no JSON"));
+    builder().infer_schema(1).await.unwrap().build().unwrap();
+    assert_eq!(builder().infer_schema(100).await.unwrap_err().kind(), ErrorKind::DataInvalid);
+    let given = builder().schema(TableSchema::new(schema())).infer_schema(1).await.unwrap_err();
+    assert_eq!(given.kind(), ErrorKind::OptionInvalid);
+    let empty = Cluster::with_topic("orders", 1);
+    let error = KafkaSource::from_options(base(&empty)).unwrap().infer_schema(5).await.unwrap_err();
+    assert!(error.message().contains("no record"), "{error}");
+}
+
+#[tokio::test]
 async fn a_bad_line_is_a_bad_record() {
     let cluster = Cluster::with_topic("orders", 1);
     for value in ["1,a", "2,a,b", "3,\"", "4,d"] {

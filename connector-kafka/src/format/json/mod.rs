@@ -60,6 +60,7 @@ pub(in crate::format) mod cursor;
 pub(in crate::format) mod decoder;
 mod encoding;
 pub(in crate::format) mod error;
+mod infer;
 pub(in crate::format) mod keys;
 mod list;
 mod map;
