@@ -7,7 +7,7 @@ use crate::{
     cli::Job,
     measure::Outcome,
     way::Program,
-    ways::{client, compose, decode, insert, peers, pipeline, read},
+    ways::{client, compose, decode, insert, peers, pipeline, read, write},
 };
 
 /// Runs the way and prints its outcome as the only line on standard output.
@@ -20,7 +20,11 @@ pub(crate) async fn run(job: &Job) -> Result<()> {
 async fn measure(job: &Job) -> Result<Outcome> {
     match job.way.program {
         Program::ReadOurs => read::ours(job).await,
+        Program::ReadGroup => read::group(job).await,
+        Program::ReadDebezium => read::debezium(job).await,
         Program::ReadBare => blocking(job, read::bare).await,
+        Program::WriteOurs => write::ours(job).await,
+        Program::WriteBare => write::bare(job).await,
         Program::DecodeOurs => decode::ours(job.rows),
         Program::DecodeArrow => decode::arrow_json(job.rows),
         Program::InsertOurs => insert::ours(job).await,

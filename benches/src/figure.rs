@@ -1,7 +1,7 @@
 //! The figures: what of ours is compared with what of whom, and what it should come to.
 
 use crate::{
-    measure::Outcome,
+    measure::{Outcome, count},
     way::{Program, Target, Way},
 };
 
@@ -10,6 +10,8 @@ use crate::{
 pub(crate) enum Metric {
     /// Rows in a second.
     Speed,
+    /// MiB of records in a second.
+    Volume,
     /// Seconds of CPU of the client.
     ClientCpu,
     /// Seconds of CPU of the server that is written to.
@@ -63,6 +65,27 @@ pub(crate) const FIGURES: &[Figure] = &[
         Goal::RatioAtLeast(0.9),
     ),
     figure("json-decode", Metric::Speed, DECODE, &[ARROW_JSON], Goal::RatioAtLeast(0.9)),
+    figure(
+        "debezium",
+        Metric::Volume,
+        Way::new(Program::ReadDebezium, Target::Nowhere),
+        &[READ],
+        Goal::RatioAtLeast(0.5),
+    ),
+    figure(
+        "kafka-group",
+        Metric::Speed,
+        Way::new(Program::ReadGroup, Target::Nowhere),
+        &[READ],
+        Goal::RatioAtLeast(0.95),
+    ),
+    figure(
+        "kafka-write",
+        Metric::Speed,
+        Way::new(Program::WriteOurs, Target::Nowhere),
+        &[Way::new(Program::WriteBare, Target::Nowhere)],
+        Goal::RatioAtLeast(0.9),
+    ),
     figure(
         "insert-null",
         Metric::Speed,
@@ -177,6 +200,7 @@ impl Metric {
     pub(crate) fn of(self, outcome: &Outcome) -> Option<f64> {
         match self {
             Self::Speed => Some(outcome.rows_per_second()),
+            Self::Volume => outcome.bytes.map(|bytes| count(bytes) / outcome.wall / f64::from(1 << 20)),
             Self::ClientCpu => Some(outcome.cpu),
             Self::ServerCpu => outcome.server_cpu,
             Self::FirstRow => outcome.first_row,
@@ -187,6 +211,7 @@ impl Metric {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Speed => "rows/s",
+            Self::Volume => "MiB/s",
             Self::ClientCpu | Self::ServerCpu => "s CPU",
             Self::FirstRow => "s",
             Self::Memory => "MiB",

@@ -23,11 +23,19 @@ pub(crate) struct Outcome {
     /// Seconds of CPU of the server that was written to.
     #[serde(default)]
     pub(crate) server_cpu: Option<f64>,
+    /// Bytes of the records, where they count.
+    #[serde(default)]
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Outcome {
     pub(crate) fn rows_per_second(&self) -> f64 {
         count(self.rows) / self.wall
+    }
+
+    /// The same, with the bytes of its records.
+    pub(crate) fn with_bytes(self, bytes: u64) -> Self {
+        Self { bytes: Some(bytes), ..self }
     }
 }
 
@@ -60,7 +68,15 @@ impl Meter {
 impl Outcome {
     /// An outcome with the memory of this process.
     pub(crate) fn of_process(rows: u64, wall: f64, cpu: f64) -> Result<Self> {
-        Ok(Self { rows, wall, cpu, peak_mib: own_peak_mib()?, first_row: None, server_cpu: None })
+        Ok(Self {
+            rows,
+            wall,
+            cpu,
+            peak_mib: own_peak_mib()?,
+            first_row: None,
+            server_cpu: None,
+            bytes: None,
+        })
     }
 }
 

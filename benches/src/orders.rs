@@ -50,6 +50,11 @@ impl Payloads {
         payloads
     }
 
+    /// Bytes of all of them.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.bytes.as_bytes();
         let begins = std::iter::once(0).chain(self.ends.iter().copied());

@@ -182,7 +182,15 @@ mod tests {
     use crate::figure::FIGURES;
 
     fn outcome(wall: f64) -> Outcome {
-        Outcome { rows: 1_000_000, wall, cpu: 0.5, peak_mib: 10.0, first_row: None, server_cpu: None }
+        Outcome {
+            rows: 1_000_000,
+            wall,
+            cpu: 0.5,
+            peak_mib: 10.0,
+            first_row: None,
+            server_cpu: None,
+            bytes: None,
+        }
     }
 
     fn outcomes() -> Outcomes {

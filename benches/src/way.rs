@@ -9,8 +9,16 @@ use crate::{rows, services};
 pub(crate) enum Program {
     /// Our Kafka source into Arrow batches.
     ReadOurs,
+    /// The same as a member of a group.
+    ReadGroup,
+    /// The same orders as events of Debezium.
+    ReadDebezium,
     /// librdkafka's consumer in a loop that counts bytes.
     ReadBare,
+    /// Our Kafka sink, from Arrow batches.
+    WriteOurs,
+    /// librdkafka's producer in a loop over the same records.
+    WriteBare,
     /// Our JSON decoder over records in memory.
     DecodeOurs,
     /// The one of arrow-json.
@@ -68,13 +76,16 @@ pub(crate) struct Way {
 }
 
 /// Ways that are compared take turns: all ways of a group run once in each round.
-pub(crate) const GROUPS: [&[Way]; 6] = [
+pub(crate) const GROUPS: [&[Way]; 7] = [
     &[
         Way::new(Program::ReadOurs, Target::Nowhere),
+        Way::new(Program::ReadGroup, Target::Nowhere),
+        Way::new(Program::ReadDebezium, Target::Nowhere),
         Way::new(Program::ReadBare, Target::Nowhere),
         Way::new(Program::DecodeOurs, Target::Nowhere),
         Way::new(Program::DecodeArrow, Target::Nowhere),
     ],
+    &[Way::new(Program::WriteOurs, Target::Nowhere), Way::new(Program::WriteBare, Target::Nowhere)],
     &[
         Way::new(Program::InsertOurs, Target::Null),
         Way::new(Program::InsertPrebuilt, Target::Null),
@@ -122,7 +133,11 @@ impl Way {
     pub(crate) fn name(self) -> String {
         let program = match self.program {
             Program::ReadOurs => "read-ours",
+            Program::ReadGroup => "read-ours-group",
+            Program::ReadDebezium => "read-ours-debezium",
             Program::ReadBare => "read-librdkafka",
+            Program::WriteOurs => "write-ours",
+            Program::WriteBare => "write-librdkafka",
             Program::DecodeOurs => "decode-ours",
             Program::DecodeArrow => "decode-arrow-json",
             Program::InsertOurs => "insert-ours",
@@ -151,7 +166,8 @@ impl Way {
 
     /// Whether it reads the topic.
     pub(crate) fn reads_kafka(self) -> bool {
-        matches!(self.program, Program::ReadOurs | Program::ReadBare) || self.is_pipeline()
+        matches!(self.program, Program::ReadOurs | Program::ReadGroup | Program::ReadBare)
+            || self.is_pipeline()
     }
 
     /// Whether the whole process is measured from its start, from outside.

@@ -7,6 +7,7 @@ pub(crate) mod insert;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
 pub(crate) mod read;
+pub(crate) mod write;
 
 use anyhow::{Context as _, Result};
 use connector_core::arrow::{array::AsArray as _, array::RecordBatch, compute::sum, datatypes::UInt64Type};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use connector_core::{Source as _, SourceEvent, SourceReader as _};
-use connector_kafka::{Json, KafkaSource};
+use anyhow::{Context as _, Result, ensure};
+use connector_core::{Source as _, SourceEvent, SourceReader as _, TableSchema};
+use connector_kafka::{Assignment, Changes, Json, KafkaSource, StartupMode};
+use connector_tests::{kafka::Record, unique_name};
 use rdkafka::{
     Message as _, Offset, TopicPartitionList,
     config::ClientConfig,
@@ -15,7 +16,8 @@ use super::Tally;
 use crate::{
     cli::Job,
     measure::{Meter, Outcome},
-    orders, services,
+    orders::{self, Payloads},
+    services,
 };
 
 /// The partitions of the bench's topic.
@@ -41,7 +43,79 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
     let outcome = meter.stop(job.rows)?;
     reader.close().await?;
     tally.check(job.rows)?;
+    Ok(outcome.with_bytes(Payloads::new(job.rows).len()))
+}
+
+/// Our source as the only member of a group, from the moment on that it has its partitions.
+pub(crate) async fn group(job: &Job) -> Result<Outcome> {
+    let source = KafkaSource::builder()
+        .bootstrap_servers(services::kafka()?.bootstrap)
+        .topics([job.topic.as_str()])
+        .format(Json::with_schema(orders::schema("UTC")))
+        .assignment(Assignment::Group)
+        .group_id(unique_name("bench"))
+        .startup_mode(StartupMode::Earliest)
+        .build()?;
+    let mut tally = Tally::default();
+    let mut reader = source.open(Vec::new()).await?;
+    let mut meter = None;
+    while tally.rows < job.rows {
+        match reader.next().await? {
+            Some(SourceEvent::Batch { rows, .. }) => tally.add(rows.rows()),
+            Some(SourceEvent::Assigned { .. }) if meter.is_none() => meter = Some(Meter::start()?),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let outcome = meter.context("the group gave no partitions")?.stop(job.rows)?;
+    reader.close().await?;
+    tally.check(job.rows)?;
     Ok(outcome)
+}
+
+/// The orders as they are created, in a topic of their own.
+pub(crate) async fn debezium(job: &Job) -> Result<Outcome> {
+    let kafka = services::kafka()?;
+    let topic = unique_name("bench_debezium");
+    kafka.create_topic(&topic, PARTITIONS, &[]).await;
+    let mut bytes = 0;
+    let payloads = Payloads::new(job.rows);
+    let mut events = payloads.iter().zip(0_i32..).map(|(order, number)| {
+        let order = String::from_utf8_lossy(order);
+        let event = format!(
+            r#"{{"before":null,"after":{order},"source":{{"connector":"mysql","db":"shop","table":"orders"}},"op":"c","ts_ms":1700000000000}}"#
+        );
+        bytes += event.len() as u64;
+        Record::new(number % PARTITIONS, event)
+    });
+    loop {
+        let some: Vec<Record> = events.by_ref().take(100_000).collect();
+        if some.is_empty() {
+            break;
+        }
+        kafka.produce(&topic, some).await;
+    }
+    drop(events);
+    let source = KafkaSource::builder()
+        .bootstrap_servers(kafka.bootstrap.as_str())
+        .topics([topic.as_str()])
+        .format(Changes::debezium().table(TableSchema::new(orders::schema("UTC"))))
+        .bounded()
+        .build()?;
+    let splits = source.discover(&[]).await?;
+    let mut tally = Tally::default();
+    let mut reader = source.open(splits).await?;
+    let meter = Meter::start()?;
+    while let Some(event) = reader.next().await? {
+        if let SourceEvent::Batch { rows, .. } = event {
+            tally.add(rows.rows());
+        }
+    }
+    let outcome = meter.stop(job.rows)?;
+    reader.close().await?;
+    kafka.delete_topic(&topic).await;
+    tally.check(job.rows)?;
+    Ok(outcome.with_bytes(bytes))
 }
 
 /// librdkafka's consumer through its usual binding, in a loop that counts bytes.
