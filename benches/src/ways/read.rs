@@ -31,6 +31,12 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
         .format(Json::with_schema(orders::schema("UTC")))
         .bounded()
         .build()?;
+    let outcome = read_all(&source, job.rows).await?;
+    Ok(outcome.with_bytes(Payloads::new(job.rows).len()))
+}
+
+/// Reads a bounded source to its end, in one reader.
+async fn read_all(source: &KafkaSource, rows: u64) -> Result<Outcome> {
     let splits = source.discover(&[]).await?;
     let mut tally = Tally::default();
     let mut reader = source.open(splits).await?;
@@ -40,10 +46,10 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
             tally.add(rows.rows());
         }
     }
-    let outcome = meter.stop(job.rows)?;
+    let outcome = meter.stop(rows)?;
     reader.close().await?;
-    tally.check(job.rows)?;
-    Ok(outcome.with_bytes(Payloads::new(job.rows).len()))
+    tally.check(rows)?;
+    Ok(outcome)
 }
 
 /// Our source as the only member of a group, from the moment on that it has its partitions.
@@ -102,19 +108,8 @@ pub(crate) async fn debezium(job: &Job) -> Result<Outcome> {
         .format(Changes::debezium().table(TableSchema::new(orders::schema("UTC"))))
         .bounded()
         .build()?;
-    let splits = source.discover(&[]).await?;
-    let mut tally = Tally::default();
-    let mut reader = source.open(splits).await?;
-    let meter = Meter::start()?;
-    while let Some(event) = reader.next().await? {
-        if let SourceEvent::Batch { rows, .. } = event {
-            tally.add(rows.rows());
-        }
-    }
-    let outcome = meter.stop(job.rows)?;
-    reader.close().await?;
+    let outcome = read_all(&source, job.rows).await?;
     kafka.delete_topic(&topic).await;
-    tally.check(job.rows)?;
     Ok(outcome.with_bytes(bytes))
 }
 

@@ -62,6 +62,7 @@ pub(crate) async fn bare(job: &Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
+#[allow(clippy::disallowed_methods, reason = "it has a thread of its own")]
 fn produce(topic: &str, rows: u64) -> Result<Outcome> {
     let payloads = Payloads::new(rows);
     let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()

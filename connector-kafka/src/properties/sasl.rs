@@ -152,6 +152,22 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_stands_there_is_a_login_or_refused(text in r#"[a-zA-Z.;="'\\ \n订]{0,60}"#) {
+            if let Some(jaas) = parse(&text) {
+                drop(login(&jaas));
+            }
+        }
+
+        #[test]
+        fn every_password_comes_out_as_it_went_in(password in ".{0,30}") {
+            let quoted = password.replace('\\', r"\\").replace('"', r#"\""#);
+            let text = format!(r#"x.PlainLoginModule required username="a" password="{quoted}";"#);
+            proptest::prop_assert_eq!(login(&parse(&text).unwrap()).unwrap().1, password);
+        }
+    }
+
     #[test]
     fn a_login_wants_its_mechanism() {
         for (protocol, mechanism, refused) in [

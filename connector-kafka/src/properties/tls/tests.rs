@@ -141,6 +141,17 @@ fn stores_that_cannot_be_read_say_why() {
     }
 }
 
+proptest::proptest! {
+    #[test]
+    fn no_bytes_of_a_store_are_too_odd(rest in proptest::collection::vec(proptest::num::u8::ANY, 0..200), cut in 0_usize..1000) {
+        let bytes = [JKS, &rest].concat();
+        drop(jks(&bytes, None));
+        let whole = jks_store("x", &[]);
+        drop(jks(&whole[..cut.min(whole.len())], Some("x")));
+        drop(pem(&String::from_utf8_lossy(&rest), "CERTIFICATE"));
+    }
+}
+
 #[test]
 fn own_keys_come_in_pkcs12_and_pem_and_are_looked_at_first() {
     let (files, key) = (Files::new(), key());
