@@ -70,7 +70,8 @@ fn produce(topic: &str, rows: u64) -> Result<Outcome> {
         .set("enable.idempotence", "true")
         .set("queue.buffering.max.messages", "0")
         .set("queue.buffering.max.kbytes", "32768")
-        .set("sticky.partitioning.linger.ms", "10")
+        .set("linger.ms", "20")
+        .set("sticky.partitioning.linger.ms", "100")
         .create()?;
     let meter = Meter::start()?;
     for payload in payloads.iter() {

@@ -54,6 +54,8 @@ pub(super) struct Buffer {
     parcel: Parcel,
     /// Rows that wait for their flush: in keyed modes and under exactly-once.
     rows: Vec<ChangeBatch>,
+    /// What waited, as INSERTs that are ready to be sent.
+    sealed: VecDeque<Parcel>,
     versions: Versions,
 }
 
@@ -363,7 +365,10 @@ impl BytehouseCdwWriter {
             return Ok(());
         }
         if self.config.mode.is_keyed() {
-            // What came first must be there first.
+            // What came first must be there first. Meanwhile the next rows are made ready.
+            if let Some(buffer) = self.buffers.get_mut(table) {
+                buffer.seal()?;
+            }
             self.lanes.wait_for_table(table).await?;
         }
         if !open {
@@ -377,7 +382,8 @@ impl BytehouseCdwWriter {
     fn send_off(&mut self, table: &TableId, token: Option<&FlushToken>) -> Result<()> {
         let Some(lane) = self.open.remove(table) else { return Ok(()) };
         let Some(buffer) = self.buffers.get_mut(table) else { return Ok(()) };
-        let mut parcels = buffer.seal()?;
+        buffer.seal()?;
+        let mut parcels = std::mem::take(&mut buffer.sealed);
         parcels.iter_mut().for_each(|parcel| parcel.name(token.map(FlushToken::as_str), &self.config));
         self.lanes.send(lane, Job { table: table.clone(), parcels });
         Ok(())
@@ -388,19 +394,19 @@ impl Buffer {
     fn new(route: Route, versions: Versions) -> Self {
         let route = Arc::new(route);
         let parcel = Parcel::new(Arc::clone(&route));
-        Self { route, parcel, rows: Vec::new(), versions }
+        Self { route, parcel, rows: Vec::new(), sealed: VecDeque::new(), versions }
     }
 
     /// True when there is something to send.
     fn waits(&self) -> bool {
-        !self.parcel.is_empty() || !self.rows.is_empty()
+        !self.parcel.is_empty() || !self.rows.is_empty() || !self.sealed.is_empty()
     }
 
-    /// Everything that waits, as INSERTs in their order.
-    fn seal(&mut self) -> Result<VecDeque<Parcel>> {
+    /// Turns everything that waits into INSERTs, in their order.
+    fn seal(&mut self) -> Result<()> {
         let route = &self.route;
         let rows = std::mem::take(&mut self.rows);
-        let mut parcels = VecDeque::new();
+        let parcels = &mut self.sealed;
         let streamed = std::mem::replace(&mut self.parcel, Parcel::new(Arc::clone(route)));
         if !streamed.is_empty() {
             parcels.push_back(streamed);
@@ -413,7 +419,7 @@ impl Buffer {
                 parcel.push(Block { rows: route.columns.appended(&all)?, whole: None }, bytes);
                 parcels.push_back(parcel);
             }
-            return Ok(parcels);
+            return Ok(());
         };
         for round in compact(&rows, identity)? {
             let count = round.rows.num_rows();
@@ -433,7 +439,7 @@ impl Buffer {
             parcel.push_sliced(block);
             parcels.push_back(parcel);
         }
-        Ok(parcels)
+        Ok(())
     }
 }
 

@@ -8,6 +8,8 @@ mod rules;
 mod sasl;
 mod tls;
 
+use std::collections::BTreeSet;
+
 use connector_core::{
     Secret,
     options::{PropertyMap, is_secret_key},
@@ -101,7 +103,9 @@ fn warn_of(translation: Translation) {
 /// Values that may stand in no text: those of the user's secrets, and what was taken out of them.
 pub(crate) fn secrets(map: &PropertyMap, translated: &[(String, String)]) -> Vec<Secret> {
     let all = map.iter().chain(translated.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    all.filter(|(name, _)| is_secret_key(name)).map(|(_, value)| Secret::new(value)).collect()
+    let values: BTreeSet<&str> =
+        all.filter(|(name, _)| is_secret_key(name)).map(|(_, value)| value).collect();
+    values.into_iter().map(Secret::new).collect()
 }
 
 fn translate(rules: &'static Rules, map: &PropertyMap) -> Translation {

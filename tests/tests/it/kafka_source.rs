@@ -133,6 +133,64 @@ async fn an_offset_that_is_gone_follows_its_option() {
     }
 }
 
+/// The same for the offset of a group, which nobody looked at before the partition was given, under both kinds of
+/// strategies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_groups_offset_that_is_gone_follows_its_option() {
+    let Some(kafka) = services::kafka() else { return };
+    for strategy in ["range", "cooperative-sticky"] {
+        let topic = unique_name("gone");
+        kafka.create_topic(&topic, 1, &[]).await;
+        kafka.produce(&topic, records(0..100, 0)).await;
+        let group = unique_name("group");
+        let source = |reset: AutoOffsetReset| {
+            KafkaSource::builder()
+                .bootstrap_servers(kafka.bootstrap.as_str())
+                .topics([topic.as_str()])
+                .group_id(group.as_str())
+                .assignment(Assignment::Group)
+                .startup_mode(StartupMode::Earliest)
+                .property("partition.assignment.strategy", strategy)
+                .auto_offset_reset(reset)
+                .max_batch_rows(10)
+                .format(json())
+                .build()
+                .unwrap()
+        };
+        let mut reader = source(AutoOffsetReset::None).open(Vec::new()).await.unwrap();
+        while reader.splits().first().and_then(|split| split.offset).is_none_or(|offset| offset.0 < 10) {
+            tokio::time::timeout(PATIENCE, reader.next()).await.unwrap().unwrap();
+        }
+        let splits = reader.splits();
+        reader.acknowledge(&splits).await.unwrap();
+        reader.close().await.unwrap();
+        kafka.delete_records(&topic, 0, 50).await;
+
+        let mut reader = source(AutoOffsetReset::None).open(Vec::new()).await.unwrap();
+        let error = loop {
+            match tokio::time::timeout(PATIENCE, reader.next()).await.unwrap() {
+                Ok(event) => {
+                    assert!(!matches!(event, Some(SourceEvent::Batch { .. })), "{strategy}: {event:?}")
+                }
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::CheckpointInvalid, "{strategy}: {error}");
+        reader.close().await.unwrap();
+
+        let mut reader = source(AutoOffsetReset::Earliest).open(Vec::new()).await.unwrap();
+        let mut ids = Vec::new();
+        while ids.len() < 50 {
+            let event = tokio::time::timeout(PATIENCE, reader.next()).await.unwrap().unwrap();
+            if let Some(SourceEvent::Batch { rows, .. }) = event {
+                ids.extend_from_slice(rows.rows().column(0).as_primitive::<Int64Type>().values());
+            }
+        }
+        assert_eq!(ids, (50..100).collect::<Vec<i64>>(), "{strategy}");
+        reader.close().await.unwrap();
+    }
+}
+
 /// B10: what is committed to the group is never ahead of what was acknowledged.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_committed_before_it_is_acknowledged() {
