@@ -17,7 +17,10 @@ use connector_core::{
 };
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use self::topic::TopicTemplate;
+use self::{
+    encode::{CsvEncoder, Dialect},
+    topic::TopicTemplate,
+};
 pub use self::{
     options::{CompressionType, KafkaSinkOptions, KafkaSinkOptionsBuilder, KeyFormat},
     writer::KafkaWriter,
@@ -40,12 +43,52 @@ struct Inner {
     /// For writing.
     producer: ClientSettings,
     topic: TopicTemplate,
-    format: FormatType,
+    format: Format,
+    /// Whether the change formats have headers.
+    headers: bool,
     key_fields: Vec<String>,
     key_format: KeyFormat,
     partition_field: Option<String>,
     log_failures_only: bool,
     big_message_threshold: u64,
+}
+
+/// How values are written.
+#[derive(Debug)]
+enum Format {
+    Json,
+    Csv(CsvEncoder),
+    Raw,
+    Changes(Dialect),
+}
+
+impl Format {
+    /// The format that options ask for.
+    ///
+    /// # Errors
+    /// A sentence about options that contradict each other.
+    fn new(options: &KafkaSinkOptions) -> std::result::Result<Self, String> {
+        Ok(match options.format_type {
+            FormatType::Json => Self::Json,
+            FormatType::Csv => Self::Csv(CsvEncoder::new(
+                &options.csv_delimiter,
+                &options.csv_quote,
+                &options.csv_null_text,
+                options.csv_header,
+            )?),
+            FormatType::Raw => Self::Raw,
+            FormatType::DebeziumJson => Self::Changes(Dialect::Debezium { schema: options.debezium_schema }),
+            FormatType::CanalJson => Self::Changes(Dialect::Canal),
+            FormatType::MaxwellJson => Self::Changes(Dialect::Maxwell),
+        })
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::Changes(dialect) => Some(*dialect),
+            _ => None,
+        }
+    }
 }
 
 impl Inner {
@@ -79,8 +122,9 @@ fn partitions_of(admin: &Admin<'_>, name: &str) -> Result<u32> {
 
 /// A sink that writes each row as a record.
 ///
-/// Inserts and the new rows of updates are records with a value; with `key_fields`, deletes are tombstones (records with
-/// the key and no value), without them they are left out and counted. The old rows of updates are no records.
+/// In the change formats every insertion, update and deletion is an event. In the others inserts and the new rows of updates
+/// are records with a value; with `key_fields`, deletes are tombstones (records with the key and no value), without them they
+/// are left out and counted. An update that changes the key is a deletion and an insertion.
 ///
 /// Made by [`KafkaSink::builder`], or from string pairs by [`KafkaSink::from_options`]. Clones are cheap.
 #[derive(Clone)]
@@ -127,6 +171,18 @@ impl KafkaSinkBuilder {
         key_format => key_format: KeyFormat;
         /// The column whose hash chooses the partition.
         partition_field => partition_field: String;
+        /// Whether records of the change formats have their table and what happened as headers.
+        enable_headers => enable_headers: bool;
+        /// Whether Debezium's events describe themselves: with their schema part.
+        debezium_schema => debezium_schema: bool;
+        /// What stands between fields of CSV: one character.
+        csv_delimiter => csv_delimiter: String;
+        /// What stands around fields of CSV where they need it: one character, or nothing.
+        csv_quote => csv_quote: String;
+        /// The text that stands for a null in CSV.
+        csv_null_text => csv_null_text: String;
+        /// Whether each record of CSV begins with a line of the columns' names.
+        csv_header => csv_header: bool;
         /// Whether a record that finally fails is only logged and counted.
         log_failures_only => log_failures_only: bool;
         /// How often a failed request is repeated.
@@ -202,13 +258,14 @@ impl KafkaSink {
     }
 
     fn new(options: &KafkaSinkOptions) -> Result<Self> {
-        let topic = TopicTemplate::parse(&options.topic_name)
-            .map_err(|text| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options"))?;
+        let invalid = |text| Error::new(ErrorKind::OptionInvalid, text).with_operation("kafka.options");
+        let topic = TopicTemplate::parse(&options.topic_name).map_err(invalid)?;
         Ok(Self(Arc::new(Inner {
             admin: settings(options, &[]),
             producer: settings(options, &producer_properties(options)),
             topic,
-            format: options.format_type,
+            format: Format::new(options).map_err(invalid)?,
+            headers: options.enable_headers,
             key_fields: options.key_fields.clone().unwrap_or_default(),
             key_format: options.key_format,
             partition_field: options.partition_field.clone(),
@@ -281,7 +338,7 @@ impl Sink for KafkaSink {
 
     fn capabilities(&self) -> SinkCapabilities {
         let mut row_kinds = BTreeSet::from([RowKind::Insert, RowKind::UpdateBefore, RowKind::UpdateAfter]);
-        if !self.0.key_fields.is_empty() {
+        if !self.0.key_fields.is_empty() || self.0.format.dialect().is_some() {
             row_kinds.insert(RowKind::Delete);
         }
         SinkCapabilities {
@@ -309,6 +366,64 @@ impl Sink for KafkaSink {
 
     async fn open(&self, context: WriterContext) -> Result<KafkaWriter> {
         self.check(context.delivery).await?;
-        KafkaWriter::new(Arc::clone(&self.0))
+        KafkaWriter::new(Arc::clone(&self.0), context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What librdkafka is told, by its own word.
+    fn told(options: &[(&str, &str)], name: &str) -> String {
+        let mut all = vec![("bootstrap_servers", "b:1"), ("topic_name", "t")];
+        all.extend(options);
+        let sink = KafkaSink::from_options(all).unwrap().build().unwrap();
+        sink.0.producer.config(&[]).create_native_config().unwrap().get(name).unwrap()
+    }
+
+    #[test]
+    fn options_are_defaults_of_the_clients_properties() {
+        let cases = [
+            ("retries", "7", "retries", "7"),
+            ("retry_backoff_ms", "250", "retry.backoff.ms", "250"),
+            ("retry_backoff_ms", "5000", "retry.backoff.max.ms", "5000"),
+            ("retry_backoff_ms", "0", "retry.backoff.ms", "1"),
+            ("linger_ms", "77", "linger.ms", "77"),
+            ("linger_ms", "600000", "delivery.timeout.ms", "660000"),
+            ("compression_type", "ZSTD", "compression.type", "zstd"),
+            ("compression_type", "none", "compression.type", "none"),
+            ("buffer_bytes", "2mb", "queue.buffering.max.kbytes", "2048"),
+            ("big_message_threshold", "5000000", "message.max.bytes", "5000000"),
+        ];
+        for (option, value, property, expected) in cases {
+            assert_eq!(told(&[(option, value)], property), expected, "{option}={value}");
+        }
+        let defaults = [
+            ("retries", "10"),
+            ("retry.backoff.ms", "1000"),
+            ("linger.ms", "5000"),
+            ("compression.type", "snappy"),
+            ("enable.idempotence", "true"),
+            ("partitioner", "murmur2_random"),
+        ];
+        for (property, expected) in defaults {
+            assert_eq!(told(&[], property), expected, "{property}");
+        }
+        // What the user says by the client's own names wins.
+        let properties =
+            r#"{"retries": "3", "linger.ms": "9", "compression.type": "lz4", "retry.backoff.ms": "11"}"#;
+        let both = [
+            ("properties", properties),
+            ("retries", "7"),
+            ("linger_ms", "77"),
+            ("compression_type", "zstd"),
+            ("retry_backoff_ms", "250"),
+        ];
+        for (property, expected) in
+            [("retries", "3"), ("linger.ms", "9"), ("compression.type", "lz4"), ("retry.backoff.ms", "11")]
+        {
+            assert_eq!(told(&both, property), expected, "{property}");
+        }
     }
 }

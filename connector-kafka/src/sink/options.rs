@@ -49,7 +49,7 @@ option_set! {
             "job.writer.bootstrap_servers" alias "job.writer.kafka_servers" => bootstrap_servers: HostList, required;
             /// the topic; `${database}` and `${table}` in it stand for those of the row's table
             "job.writer.topic_name" => topic_name: String, required;
-            /// value format, case-insensitive; json and raw are available yet
+            /// value format, case-insensitive
             "job.writer.format_type" alias "job.writer.content_type" => format_type: FormatType, default "json", allowed "json, DEBEZIUM_JSON and others";
             /// joined as the message key; unset: null key
             "job.writer.key_fields" => key_fields: Vec<String>, optional;
@@ -57,8 +57,18 @@ option_set! {
             "job.writer.key_format" => key_format: KeyFormat, default "concat";
             /// hash of the value chooses the partition; wins over key_fields
             "job.writer.partition_field" => partition_field: String, optional;
-            /// change metadata as headers in the change formats; json and raw have none
+            /// change metadata as headers in the change formats: database, schema where there is one, table, and op (I, U or D); the others have none
             "job.writer.enable_headers" => enable_headers: bool, default true;
+            /// whether events of the format debezium_json describe themselves, with their schema part (an option of this crate)
+            "job.writer.debezium_schema" => debezium_schema: bool, default false;
+            /// what stands between fields of the format csv (an option of this crate)
+            "job.writer.csv_delimiter" => csv_delimiter: String, default ",";
+            /// what stands around fields of the format csv that need it; empty: nothing, and such values are refused (an option of this crate)
+            "job.writer.csv_quote" => csv_quote: String, default "\"";
+            /// the text that is a null in the format csv (an option of this crate)
+            "job.writer.csv_null_text" => csv_null_text: String, default "";
+            /// whether each record of the format csv begins with a line that names its columns (an option of this crate)
+            "job.writer.csv_header" => csv_header: bool, default false;
             /// true: a record that finally fails is logged and counted, the rest goes on
             "job.writer.log_failures_only" => log_failures_only: bool, default false;
             /// raw client properties, highest priority; names of the Java client are translated where they mean the same
@@ -83,10 +93,8 @@ option_set! {
 
 /// What options say about each other, and what only this crate can check.
 fn check(options: &KafkaSinkOptions, problems: &mut Problems) {
-    if !matches!(options.format_type, FormatType::Json | FormatType::Raw) {
-        let text =
-            format!("`format_type`: `{}` cannot be written yet; json and raw can", options.format_type);
-        problems.push("job.writer.format_type", text);
+    if let Err(text) = super::Format::new(options) {
+        problems.push("job.writer.csv_delimiter", text);
     }
     if options.topic_name.trim().is_empty() {
         problems.push("job.writer.topic_name", "`topic_name` is empty");

@@ -18,7 +18,7 @@ use rdkafka::{
     bindings::rd_kafka_flush,
     config::RDKafkaLogLevel,
     error::KafkaError,
-    message::DeliveryResult,
+    message::{DeliveryResult, OwnedHeaders},
     producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer},
     types::RDKafkaErrorCode as Code,
 };
@@ -39,6 +39,7 @@ pub(super) struct Record<'a> {
     pub(super) partition: Option<i32>,
     pub(super) key: Option<&'a [u8]>,
     pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: Option<OwnedHeaders>,
 }
 
 impl Record<'_> {
@@ -132,13 +133,14 @@ impl Producer {
 
     /// Queues a record; waits while the queue is full. A record that the client refuses at once counts as failed.
     /// Cancel-safe: a dropped future has queued the record or not.
-    pub(super) async fn send(&mut self, record: &Record<'_>) -> Result<()> {
+    pub(super) async fn send(&mut self, record: Record<'_>) -> Result<()> {
         let Some(client) = &self.client else { return Err(closed()) };
         let number = usize::try_from(self.sent + 1).unwrap_or(usize::MAX);
         let mut next: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(record.topic, number);
         next.key = record.key;
         next.payload = record.value;
         next.partition = record.partition;
+        next.headers = record.headers;
         loop {
             match client.send(next) {
                 Ok(()) => break,

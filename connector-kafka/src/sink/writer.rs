@@ -1,42 +1,31 @@
 //! Writes rows as records.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use connector_core::{
-    ChangeBatch, Error, ErrorKind, FlushToken, Flushed, Result, RowKind, SchemaChange, SinkWriter, TableId,
-    arrow::array::RecordBatch, async_trait,
+    ChangeBatch, Error, ErrorKind, FlushToken, Flushed, Result, RowKind, RowKinds, SchemaChange, SinkWriter,
+    TableId, WriterContext, arrow::array::RecordBatch, async_trait,
 };
+use jiff::Timestamp;
+use rdkafka::message::{Header, OwnedHeaders};
 
 use super::{
-    Inner,
-    encode::{self, Encoded},
+    Format, Inner,
+    encode::{self, ChangeEncoder, Encoded, Event, Facts},
     key,
     metrics::SinkMetrics,
     producer::{Producer, Record, closed},
 };
-use crate::{
-    client::{Admin, off_runtime},
-    options::FormatType,
-};
+use crate::client::{Admin, off_runtime};
 
 /// How long a topic's number of partitions is taken for true.
 const PARTITIONS_AGE: Duration = Duration::from_secs(60);
 /// Rows after which other tasks get a turn.
 const TURN: usize = 1024;
-
-/// What becomes of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Value,
-    Tombstone,
-    /// An update's old row: the new one says it all.
-    Nothing,
-    Drop,
-}
 
 /// A topic and, where a column chooses the partition, how many it has.
 #[derive(Debug, Clone)]
@@ -53,14 +42,20 @@ pub struct KafkaWriter {
     inner: Arc<Inner>,
     producer: Producer,
     topics: HashMap<TableId, Topic>,
+    /// The columns of each table's key, where it was announced.
+    primary_keys: HashMap<TableId, Vec<String>>,
+    pipeline: String,
     values: Encoded,
     keys: Encoded,
+    events: Vec<Event>,
+    /// Writes the change formats.
+    changes: Option<ChangeEncoder>,
     metrics: SinkMetrics,
     /// Delivered records and bytes that earlier flushes have told.
     told: (u64, u64),
     failures_told: u64,
-    /// Kinds that were left out, by table: the log tells it once.
-    dropped: BTreeMap<TableId, u64>,
+    /// Tables whose deletes are left out: the log tells it once of each.
+    dropped: BTreeSet<TableId>,
     poisoned: bool,
     closed: bool,
 }
@@ -72,17 +67,21 @@ impl std::fmt::Debug for KafkaWriter {
 }
 
 impl KafkaWriter {
-    pub(super) fn new(inner: Arc<Inner>) -> Result<Self> {
+    pub(super) fn new(inner: Arc<Inner>, context: WriterContext) -> Result<Self> {
         Ok(Self {
             producer: Producer::new(&inner.producer)?,
+            changes: inner.format.dialect().map(ChangeEncoder::new),
             inner,
             topics: HashMap::new(),
+            primary_keys: HashMap::new(),
+            pipeline: context.pipeline,
             values: Encoded::default(),
             keys: Encoded::default(),
+            events: Vec::new(),
             metrics: SinkMetrics::new(),
             told: (0, 0),
             failures_told: 0,
-            dropped: BTreeMap::new(),
+            dropped: BTreeSet::new(),
             poisoned: false,
             closed: false,
         })
@@ -141,65 +140,71 @@ impl KafkaWriter {
         Ok(topic)
     }
 
-    fn fate(&self, kind: RowKind) -> Fate {
-        match kind {
-            RowKind::Insert | RowKind::UpdateAfter => Fate::Value,
-            RowKind::UpdateBefore => Fate::Nothing,
-            RowKind::Delete if self.inner.key_fields.is_empty() => Fate::Drop,
-            RowKind::Delete => Fate::Tombstone,
-        }
-    }
-
     async fn send(&mut self, table: &TableId, batch: &ChangeBatch) -> Result<()> {
         let topic = self.topic(table).await?;
         let rows = batch.rows();
         let inner = Arc::clone(&self.inner);
+        let keyed = !inner.key_fields.is_empty();
         let (mut values, mut keys) = (std::mem::take(&mut self.values), std::mem::take(&mut self.keys));
+        let mut events = std::mem::take(&mut self.events);
         values.clear();
         keys.clear();
-        let picked;
-        let raw = match inner.format {
-            FormatType::Raw => {
-                picked = inner.without_routing(rows)?;
-                Some(encode::raw(&picked)?)
-            }
-            _ => {
-                encode::json(rows, &mut values)?;
-                None
-            }
-        };
-        if !inner.key_fields.is_empty() {
+        if keyed {
             key::keys(rows, &inner.key_fields, inner.key_format, &mut keys)?;
         }
         let hashes = inner.partition_field.as_ref().map(|field| key::hashes(rows, field)).transpose()?;
+        let moved = |row: usize| {
+            keyed && keys.get(row) != keys.get(row + 1)
+                || hashes.as_ref().is_some_and(|hashes| hashes[row] != hashes[row + 1])
+        };
+        happenings(batch.kinds(), rows.num_rows(), moved, &mut events);
+        let picked;
+        let mut raw = None;
+        let mut headers = None;
+        match (&inner.format, &mut self.changes) {
+            (Format::Json, _) => encode::json(rows, &mut values)?,
+            (Format::Csv(csv), _) => csv.encode(rows, &mut values)?,
+            (Format::Raw, _) => {
+                picked = inner.without_routing(rows)?;
+                raw = Some(encode::raw(&picked)?);
+            }
+            (Format::Changes(_), None) => {}
+            (Format::Changes(_), Some(changes)) => {
+                let key = self.primary_keys.get(table).unwrap_or(&inner.key_fields);
+                let now = Timestamp::now().as_millisecond();
+                let facts = Facts { table, key, topic: &topic.name, pipeline: &self.pipeline, now };
+                changes.encode(rows, &events, &facts, &mut values)?;
+                headers = inner.headers.then(|| Headers::new(table));
+            }
+        }
+        let of_changes = inner.format.dialect().is_some();
         let (mut dropped, mut big) = (0, 0);
-        for row in 0..rows.num_rows() {
-            let value = match self.fate(batch.kinds().get(row)) {
-                Fate::Value => match &raw {
-                    Some(raw) => raw.get(row),
-                    None => Some(values.get(row)),
-                },
-                Fate::Tombstone => None,
-                Fate::Nothing => continue,
-                Fate::Drop => {
+        for (at, event) in events.iter().enumerate() {
+            let row = event.row();
+            let value = match (event, &raw) {
+                _ if of_changes => Some(values.get(at)),
+                (Event::Delete(_), _) if keyed => None,
+                (Event::Delete(_), _) => {
                     dropped += 1;
                     continue;
                 }
+                (_, Some(raw)) => raw.get(row),
+                (_, None) => Some(values.get(row)),
             };
             let partition = hashes.as_ref().zip(topic.partitions);
             let partition =
                 partition.and_then(|(hashes, (count, _))| i32::try_from(hashes[row] % count).ok());
-            let key = (!inner.key_fields.is_empty()).then(|| keys.get(row));
-            let record = Record { topic: &topic.name, partition, key, value };
+            let key = keyed.then(|| keys.get(row));
+            let headers = headers.as_ref().map(|headers| headers.of(*event));
+            let record = Record { topic: &topic.name, partition, key, value, headers };
             big += u64::from(record.size() as u64 > inner.big_message_threshold);
-            self.producer.send(&record).await?;
-            if row % TURN == TURN - 1 {
+            self.producer.send(record).await?;
+            if at % TURN == TURN - 1 {
                 self.failures()?;
                 tokio::task::yield_now().await;
             }
         }
-        drop(raw);
-        (self.values, self.keys) = (values, keys);
+        (self.values, self.keys, self.events) = (values, keys, events);
         self.note(table, &topic.name, dropped, big);
         Ok(())
     }
@@ -217,11 +222,62 @@ impl KafkaWriter {
         }
         if dropped > 0 {
             self.metrics.rows_dropped.increment(dropped);
-            let before = self.dropped.entry(table.clone()).or_default();
-            if *before == 0 {
+            if self.dropped.insert(table.clone()) {
                 tracing::warn!(%table, "deletes are left out and counted: without `key_fields` there is no key to delete");
             }
-            *before += dropped;
+        }
+    }
+}
+
+/// What happened, in the order of the rows. An update that moves its row to another key or partition (`moved` tells it of
+/// the old row) is a deletion and an insertion: what was known under the old key goes.
+fn happenings(kinds: &RowKinds, rows: usize, moved: impl Fn(usize) -> bool, out: &mut Vec<Event>) {
+    out.clear();
+    out.reserve(rows);
+    let mut before = None;
+    for row in 0..rows {
+        match kinds.get(row) {
+            RowKind::Insert => out.push(Event::Insert(row)),
+            RowKind::Delete => out.push(Event::Delete(row)),
+            RowKind::UpdateBefore => before = Some(row),
+            RowKind::UpdateAfter => match before.take() {
+                Some(old) if moved(old) => out.extend([Event::Delete(old), Event::Insert(row)]),
+                before => out.push(Event::Update { before, after: row }),
+            },
+        }
+    }
+}
+
+/// The headers of a table's records.
+struct Headers {
+    insert: OwnedHeaders,
+    update: OwnedHeaders,
+    delete: OwnedHeaders,
+}
+
+impl Headers {
+    fn new(table: &TableId) -> Self {
+        let (database, schema) = match table.database.split_once('.') {
+            Some((database, schema)) => (database, Some(schema)),
+            None => (table.database.as_str(), None),
+        };
+        let add = |headers: OwnedHeaders, key: &str, value: &str| {
+            headers.insert(Header { key, value: Some(value) })
+        };
+        let mut all = add(OwnedHeaders::new_with_capacity(4), "database", database);
+        if let Some(schema) = schema {
+            all = add(all, "schema", schema);
+        }
+        let all = add(all, "table", &table.table);
+        let with = |op| add(all.clone(), "op", op);
+        Self { insert: with("I"), update: with("U"), delete: with("D") }
+    }
+
+    fn of(&self, event: Event) -> OwnedHeaders {
+        match event {
+            Event::Insert(_) => self.insert.clone(),
+            Event::Update { .. } => self.update.clone(),
+            Event::Delete(_) => self.delete.clone(),
         }
     }
 }
@@ -248,6 +304,9 @@ impl SinkWriter for KafkaWriter {
     /// Rows bring their columns with them: there is nothing to change but to see that the table has a topic.
     async fn apply(&mut self, change: &SchemaChange) -> Result<()> {
         self.check()?;
+        if let SchemaChange::CreateTable { table, schema } = change {
+            self.primary_keys.insert(table.clone(), schema.primary_key.clone());
+        }
         self.inner.topic_of(change.table()).map(drop)
     }
 

@@ -33,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(800);
 /// Topics for the contracts' tables.
 const TOPICS: usize = 16;
 
-fn sink(cluster: &Cluster, topic: &str) -> KafkaSinkBuilder {
+pub(crate) fn sink(cluster: &Cluster, topic: &str) -> KafkaSinkBuilder {
     sink_at(cluster.address(), topic)
 }
 
@@ -45,17 +45,17 @@ fn sink_at(address: String, topic: &str) -> KafkaSinkBuilder {
         .request_timeout(Duration::from_secs(20))
 }
 
-async fn open(builder: KafkaSinkBuilder) -> KafkaWriter {
+pub(crate) async fn open(builder: KafkaSinkBuilder) -> KafkaWriter {
     builder.build().unwrap().open(WriterContext::default()).await.unwrap()
 }
 
-fn rows(ids: &[i64], notes: &[Option<&str>]) -> RecordBatch {
+pub(crate) fn rows(ids: &[i64], notes: &[Option<&str>]) -> RecordBatch {
     let columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(ids.to_vec())), Arc::new(StringArray::from(notes.to_vec()))];
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-fn table() -> TableId {
+pub(crate) fn table() -> TableId {
     TableId::new("shop", "orders")
 }
 
@@ -329,11 +329,12 @@ fn wrong_options_are_all_told_at_once() {
     let error = KafkaSink::from_options([
         ("job.writer.bootstrap_servers", "b:1"),
         ("job.writer.topic_name", "a${x}"),
-        ("job.writer.content_type", "canal_json"),
+        ("job.writer.content_type", "csv"),
+        ("job.writer.csv_delimiter", ",,"),
         ("job.writer.properties", r#"{"transactional.id": "t", "sasl.password": "hunter2", "no.such": "1"}"#),
     ])
     .unwrap_err();
-    for part in ["${x}", "canal_json", "transactional.id", "no.such"] {
+    for part in ["${x}", "csv_delimiter", "transactional.id", "no.such"] {
         assert!(error.message().contains(part), "{part}: {error}");
     }
     assert!(!format!("{error:?}").contains("hunter2"));
