@@ -23,7 +23,10 @@ const SINK: &Rules = {
     &[
         ("bootstrap.servers", Owned("use the option bootstrap_servers", None)),
         ("metadata.broker.list", Owned("use the option bootstrap_servers", None)),
-        ("transactional.id", Owned("transactions are not available yet", None)),
+        (
+            "transactional.id",
+            Owned("it is made of the pipeline's name and the chain, under exactly-once", None),
+        ),
         ("delivery.report.only.error", Owned("the writer counts what was delivered", Some("false"))),
         ("key.serializer", Ignore),
         ("value.serializer", Ignore),

@@ -54,6 +54,8 @@ pub struct Kafka {
     pub sasl_bootstrap: String,
     /// The self-signed certificate of the TLS address (PEM), to be trusted by clients.
     pub certificate: PathBuf,
+    /// The class path of the console tools of the Kafka distribution.
+    pub tools: String,
 }
 
 /// Which of the two ClickHouse servers.
@@ -154,6 +156,7 @@ impl Endpoints {
             tls_bootstrap: self.get("CONNECTOR_TEST_KAFKA_TLS_BOOTSTRAP")?,
             sasl_bootstrap: self.get("CONNECTOR_TEST_KAFKA_SASL_BOOTSTRAP")?,
             certificate: self.get("CONNECTOR_TEST_KAFKA_CERTIFICATE")?.into(),
+            tools: self.get("CONNECTOR_TEST_KAFKA_TOOLS")?,
         })
     }
 

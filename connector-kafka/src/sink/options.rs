@@ -85,6 +85,18 @@ option_set! {
             "job.writer.big_message_threshold" => big_message_threshold: u64, default 10485760, min 1, type_name "bytes", allowed ">0";
             /// memory of one writer for records that are not delivered yet (an option of this crate)
             "job.writer.buffer_bytes" => buffer_bytes: u64 as MemorySize, default "32mb", min "1mb";
+            /// whether a topic that is missing is created; else it is an error (an option of this crate)
+            "job.writer.create_topic_enabled" => create_topic_enabled: bool, default false;
+            /// partitions of a created topic; unset: as many as the cluster's default says (an option of this crate)
+            "job.writer.create_topic_partitions" => create_topic_partitions: u32, optional, min 1;
+            /// replicas of each partition of a created topic; unset: as many as the cluster's default says (an option of this crate)
+            "job.writer.create_topic_replication_factor" => create_topic_replication_factor: u32, optional, min 1, max 32767;
+            /// configuration of a created topic, such as cleanup.policy (an option of this crate)
+            "job.writer.create_topic_properties" => create_topic_properties: PropertyMap, optional;
+            /// under exactly-once: how long a transaction may stay open before the broker aborts it; longer than a checkpoint interval with its flush (an option of this crate)
+            "job.writer.transaction_timeout" => transaction_timeout: Duration, default "5m", min "1s", max "24d";
+            /// under exactly-once: the topic under whose name the source's offsets are kept; unset: that of topic_name, where it has no placeholders (an option of this crate)
+            "job.writer.transaction_topic" => transaction_topic: String, optional;
             /// time-out of each question to the cluster (an option of this crate)
             "job.writer.request_timeout" => request_timeout: Duration, default "15s", min "100ms";
         }
@@ -101,6 +113,15 @@ fn check(options: &KafkaSinkOptions, problems: &mut Problems) {
     }
     if let Err(error) = super::topic::TopicTemplate::parse(&options.topic_name) {
         problems.push("job.writer.topic_name", error);
+    }
+    let of_creation = [
+        ("create_topic_partitions", options.create_topic_partitions.is_some()),
+        ("create_topic_replication_factor", options.create_topic_replication_factor.is_some()),
+        ("create_topic_properties", options.create_topic_properties.is_some()),
+    ];
+    for (name, _) in of_creation.iter().filter(|(_, given)| *given && !options.create_topic_enabled) {
+        let text = format!("`{name}` is given, and `create_topic_enabled` is false");
+        problems.push(format!("job.writer.{name}"), text);
     }
     if options.key_fields.as_ref().is_some_and(Vec::is_empty) {
         problems.push("job.writer.key_fields", "`key_fields` names no column; leave it out for null keys");

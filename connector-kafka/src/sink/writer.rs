@@ -7,8 +7,8 @@ use std::{
 };
 
 use connector_core::{
-    ChangeBatch, Error, ErrorKind, FlushToken, Flushed, Result, RowKind, RowKinds, SchemaChange, SinkWriter,
-    TableId, WriterContext, arrow::array::RecordBatch, async_trait,
+    ChangeBatch, DeliveryGuarantee, Error, ErrorKind, FlushToken, Flushed, Result, RowKind, RowKinds,
+    SchemaChange, SinkWriter, SourceOffsets, TableId, WriterContext, arrow::array::RecordBatch, async_trait,
 };
 use jiff::Timestamp;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -19,8 +19,10 @@ use super::{
     key,
     metrics::SinkMetrics,
     producer::{Producer, Record, closed},
+    transaction,
+    transaction::Ledger,
 };
-use crate::client::{Admin, off_runtime};
+use crate::client::off_runtime;
 
 /// How long a topic's number of partitions is taken for true.
 const PARTITIONS_AGE: Duration = Duration::from_secs(60);
@@ -50,6 +52,7 @@ pub struct KafkaWriter {
     events: Vec<Event>,
     /// Writes the change formats.
     changes: Option<ChangeEncoder>,
+    transactions: Option<Transactions>,
     metrics: SinkMetrics,
     /// Delivered records and bytes that earlier flushes have told.
     told: (u64, u64),
@@ -67,9 +70,37 @@ impl std::fmt::Debug for KafkaWriter {
 }
 
 impl KafkaWriter {
-    pub(super) fn new(inner: Arc<Inner>, context: WriterContext) -> Result<Self> {
-        Ok(Self {
-            producer: Producer::new(&inner.producer)?,
+    /// Opens a writer; under exactly-once, one that takes its chain's transactions over.
+    pub(super) async fn open(inner: Arc<Inner>, context: WriterContext) -> Result<Self> {
+        if context.delivery == DeliveryGuarantee::AtLeastOnce {
+            let producer = Producer::new(&inner.producer)?;
+            return Ok(Self::new(inner, context, producer, None));
+        }
+        if !inner.is_recovered() {
+            let text = "under exactly-once `recover` of the sink comes before `open`: it ends what earlier runs left open";
+            return Err(Error::new(ErrorKind::Conflict, text).with_operation("kafka.open"));
+        }
+        let id = transaction::chain_id(&context.pipeline, context.chain);
+        let producer = Producer::new(&inner.transactional(&id))?;
+        let (shared, chains) = (Arc::clone(&inner), context.chains);
+        let ledger = producer
+            .call("kafka.open", move |client, told, cancelled| {
+                transaction::take_over(client, told, shared.admin.request_timeout, cancelled)?;
+                Ledger::new(&shared, &id, chains, cancelled)
+            })
+            .await?;
+        Ok(Self::new(inner, context, producer, Some(Transactions { ledger, open: false })))
+    }
+
+    fn new(
+        inner: Arc<Inner>,
+        context: WriterContext,
+        producer: Producer,
+        transactions: Option<Transactions>,
+    ) -> Self {
+        Self {
+            producer,
+            transactions,
             changes: inner.format.dialect().map(ChangeEncoder::new),
             inner,
             topics: HashMap::new(),
@@ -84,7 +115,62 @@ impl KafkaWriter {
             dropped: BTreeSet::new(),
             poisoned: false,
             closed: false,
-        })
+        }
+    }
+
+    /// Opens a transaction where records need one.
+    fn begin(&mut self) -> Result<()> {
+        let Some(transactions) = self.transactions.as_mut().filter(|transactions| !transactions.open) else {
+            return Ok(());
+        };
+        self.producer.with(transaction::begin)?;
+        transactions.open = true;
+        Ok(())
+    }
+
+    /// Commits the records and the offsets in one transaction.
+    async fn commit(&mut self, offsets: &SourceOffsets) -> Result<()> {
+        self.begin()?;
+        self.producer.flush().await?;
+        self.failures()?;
+        let Some(transactions) = &mut self.transactions else { return Ok(()) };
+        let (ledger, inner, offsets) =
+            (transactions.ledger.clone(), Arc::clone(&self.inner), offsets.clone());
+        self.producer
+            .call("kafka.commit", move |client, told, cancelled| {
+                ledger.commit(&inner, client, told, offsets, cancelled)
+            })
+            .await?;
+        transactions.open = false;
+        self.metrics.transactions.increment(1);
+        Ok(())
+    }
+
+    /// Ends the open transaction, and tells the reason behind a failure, where it is that another run has begun.
+    async fn end_transaction(&mut self, failure: Option<Error>) -> Option<Error> {
+        let Some(transactions) = self.transactions.as_mut().filter(|transactions| transactions.open) else {
+            return failure;
+        };
+        transactions.open = false;
+        let ended = self.producer.call("kafka.abort", |client, _, _| {
+            transaction::abort(client);
+            Ok(transaction::fatal(client))
+        });
+        match ended.await {
+            Ok(Some(fatal)) if failure.is_some() => Some(fatal),
+            _ => failure,
+        }
+    }
+
+    async fn failed(&mut self, failure: Error) -> Error {
+        if self.transactions.is_none() {
+            return failure;
+        }
+        self.poisoned = true;
+        let kind = failure.kind();
+        self.end_transaction(Some(failure))
+            .await
+            .unwrap_or_else(|| Error::new(kind, "the transaction failed"))
     }
 
     /// Refuses when closed, or when a record has failed for good.
@@ -122,6 +208,17 @@ impl KafkaWriter {
         Err(first.with_context("failed_records", failed))
     }
 
+    /// What the brokers took since the last flush.
+    fn flushed(&mut self) -> Flushed {
+        let (records, bytes) = self.producer.delivered();
+        let flushed =
+            Flushed { rows: records - self.told.0, bytes: bytes - self.told.1, rejected: Vec::new() };
+        self.told = (records, bytes);
+        self.metrics.records.increment(flushed.rows);
+        self.metrics.bytes.increment(flushed.bytes);
+        flushed
+    }
+
     async fn topic(&mut self, table: &TableId) -> Result<Topic> {
         let fresh = |topic: &Topic| match topic.partitions {
             Some((_, since)) => since.elapsed() < PARTITIONS_AGE,
@@ -131,8 +228,13 @@ impl KafkaWriter {
             return Ok(topic.clone());
         }
         let name = self.inner.topic_of(table)?;
+        // The one topic was found or created at the start.
         let partitions = match &self.inner.partition_field {
             Some(_) => Some((partitions(&self.inner, &name).await?, Instant::now())),
+            None if self.inner.topic.constant().is_none() => {
+                partitions(&self.inner, &name).await?;
+                None
+            }
             None => None,
         };
         let topic = Topic { name: name.into(), partitions };
@@ -282,23 +384,33 @@ impl Headers {
     }
 }
 
-/// Asks how many partitions a topic has.
+/// What exactly-once needs.
+struct Transactions {
+    ledger: Ledger,
+    /// A transaction is open.
+    open: bool,
+}
+
+/// Asks how many partitions a topic has, which is created where that is asked for.
 async fn partitions(inner: &Arc<Inner>, topic: &str) -> Result<u32> {
-    let (settings, topic) = (inner.admin.clone(), topic.to_owned());
-    off_runtime("kafka.metadata", move |cancelled| {
-        super::partitions_of(&Admin::new(&settings, cancelled)?, &topic)
-    })
-    .await
+    let (inner, topic) = (Arc::clone(inner), topic.to_owned());
+    off_runtime("kafka.metadata", move |cancelled| inner.ensure(&topic, cancelled)).await
 }
 
 #[async_trait]
 impl SinkWriter for KafkaWriter {
     async fn write(&mut self, table: &TableId, rows: ChangeBatch) -> Result<()> {
-        self.check()?;
+        if let Err(e) = self.check() {
+            return Err(self.failed(e).await);
+        }
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        self.send(table, &rows).await.map_err(|e| e.with_context("table", table))
+        self.begin()?;
+        match self.send(table, &rows).await {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.failed(e).await.with_context("table", table)),
+        }
     }
 
     /// Rows bring their columns with them: there is nothing to change but to see that the table has a topic.
@@ -307,7 +419,11 @@ impl SinkWriter for KafkaWriter {
         if let SchemaChange::CreateTable { table, schema } = change {
             self.primary_keys.insert(table.clone(), schema.primary_key.clone());
         }
-        self.inner.topic_of(change.table()).map(drop)
+        let topic = self.inner.topic_of(change.table())?;
+        if matches!(change, SchemaChange::CreateTable { .. }) && self.inner.topic.constant().is_none() {
+            partitions(&self.inner, &topic).await.map_err(|e| e.with_context("table", change.table()))?;
+        }
+        Ok(())
     }
 
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {
@@ -315,15 +431,27 @@ impl SinkWriter for KafkaWriter {
         if token.is_some() {
             return Err(Error::new(ErrorKind::Unsupported, super::NO_TOKENS).with_operation("kafka.flush"));
         }
+        if self.transactions.is_some() {
+            let text = "under exactly-once a flush stores the source's offsets (`flush_with`)";
+            return Err(Error::new(ErrorKind::Unsupported, text).with_operation("kafka.flush"));
+        }
         self.producer.flush().await?;
         self.failures()?;
-        let (records, bytes) = self.producer.delivered();
-        let flushed =
-            Flushed { rows: records - self.told.0, bytes: bytes - self.told.1, rejected: Vec::new() };
-        self.told = (records, bytes);
-        self.metrics.records.increment(flushed.rows);
-        self.metrics.bytes.increment(flushed.bytes);
-        Ok(flushed)
+        Ok(self.flushed())
+    }
+
+    async fn flush_with(&mut self, offsets: &SourceOffsets) -> Result<Flushed> {
+        if let Err(e) = self.check() {
+            return Err(self.failed(e).await);
+        }
+        if self.transactions.is_none() {
+            let text = "offsets are stored by writers that were opened under exactly-once";
+            return Err(Error::new(ErrorKind::Unsupported, text).with_operation("kafka.flush"));
+        }
+        match self.commit(offsets).await {
+            Ok(()) => Ok(self.flushed()),
+            Err(e) => Err(self.failed(e).await),
+        }
     }
 
     /// Never: records are on their way without a flush.
@@ -333,6 +461,7 @@ impl SinkWriter for KafkaWriter {
 
     async fn close(&mut self) -> Result<()> {
         self.closed = true;
+        self.end_transaction(None).await;
         self.producer.end();
         Ok(())
     }

@@ -5,7 +5,7 @@ use connector_core::options::differences;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 56] = [
+const OURS: [&str; 62] = [
     "kafka source job.reader.csv_delimiter",
     "kafka source job.reader.csv_quote",
     "kafka source job.reader.csv_null_text",
@@ -18,6 +18,12 @@ const OURS: [&str; 56] = [
     "kafka source job.reader.request_timeout",
     "kafka sink job.writer.key_format",
     "kafka sink job.writer.debezium_schema",
+    "kafka sink job.writer.create_topic_enabled",
+    "kafka sink job.writer.create_topic_partitions",
+    "kafka sink job.writer.create_topic_replication_factor",
+    "kafka sink job.writer.create_topic_properties",
+    "kafka sink job.writer.transaction_timeout",
+    "kafka sink job.writer.transaction_topic",
     "kafka sink job.writer.csv_delimiter",
     "kafka sink job.writer.csv_quote",
     "kafka sink job.writer.csv_null_text",
