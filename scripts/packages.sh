@@ -47,6 +47,7 @@ missing_packages() {
       have openssl || echo openssl
       has_clickhouse_server || echo clickhouse-server
       have clickhouse-client || echo clickhouse-client
+      have kcat || echo kcat
       ;;
   esac
 }

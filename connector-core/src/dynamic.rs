@@ -18,7 +18,7 @@ use crate::{
     schema::{SchemaChange, TableId},
     sink::{
         AtomicBatch, DeliveryGuarantee, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter,
-        WriterContext,
+        SourceOffsets, WriterContext,
     },
     source::{Boundedness, ChangelogMode, Source, SourceEvent, SourceReader},
     split::{Offset, Split, SplitId},
@@ -114,6 +114,8 @@ pub trait ErasedSource: Send + Sync + 'static {
     fn discovery_interval(&self) -> Option<Duration>;
     /// [`Source::suggested_parallelism`]
     fn suggested_parallelism(&self, splits: usize) -> Option<usize>;
+    /// [`Source::deals_splits`]
+    fn deals_splits(&self) -> bool;
     /// [`Source::split_format_version`]
     fn split_format_version(&self) -> u32;
     /// [`Source::restore`]
@@ -146,6 +148,10 @@ impl<S: Source> ErasedSource for S {
 
     fn suggested_parallelism(&self, splits: usize) -> Option<usize> {
         Source::suggested_parallelism(self, splits)
+    }
+
+    fn deals_splits(&self) -> bool {
+        Source::deals_splits(self)
     }
 
     fn split_format_version(&self) -> u32 {
@@ -338,6 +344,10 @@ impl Source for DynSource {
         self.0.suggested_parallelism(splits)
     }
 
+    fn deals_splits(&self) -> bool {
+        self.0.deals_splits()
+    }
+
     fn split_format_version(&self) -> u32 {
         self.0.split_format_version()
     }
@@ -384,6 +394,10 @@ impl<W: SinkWriter + ?Sized> SinkWriter for Box<W> {
         (**self).flush(token).await
     }
 
+    async fn flush_with(&mut self, offsets: &SourceOffsets) -> Result<Flushed> {
+        (**self).flush_with(offsets).await
+    }
+
     fn flush_due(&self) -> Option<std::time::Instant> {
         (**self).flush_due()
     }
@@ -404,6 +418,8 @@ pub trait ErasedSink: Send + Sync + 'static {
     async fn check(&self, delivery: DeliveryGuarantee) -> Result<()>;
     /// [`Sink::open`]
     async fn open(&self, context: WriterContext) -> Result<DynWriter>;
+    /// [`Sink::recover`]
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>>;
     /// [`Sink::atomic_batch`]
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>>;
 }
@@ -424,6 +440,10 @@ impl<S: Sink> ErasedSink for S {
 
     async fn open(&self, context: WriterContext) -> Result<DynWriter> {
         Ok(Box::new(Sink::open(self, context).await?))
+    }
+
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
+        Sink::recover(self, pipeline).await
     }
 
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
@@ -466,6 +486,10 @@ impl Sink for DynSink {
 
     async fn open(&self, context: WriterContext) -> Result<DynWriter> {
         self.0.open(context).await
+    }
+
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
+        self.0.recover(pipeline).await
     }
 
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {

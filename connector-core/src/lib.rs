@@ -28,8 +28,8 @@ pub use options::Secret;
 pub use pipeline::{Pipeline, Report};
 pub use schema::{SchemaChange, SchemaChangeKind, TableId, TableSchema};
 pub use sink::{
-    DeliveryGuarantee, ExactlyOnce, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter, UnknownColumns,
-    WriterContext,
+    DeliveryGuarantee, ExactlyOnce, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter, SourceOffsets,
+    UnknownColumns, WriterContext,
 };
 pub use source::{Boundedness, ChangelogMode, Source, SourceEvent, SourceReader};
 pub use split::{Offset, Split, SplitId};

@@ -1,6 +1,11 @@
 //! The writing side: [`Sink`] opens a [`SinkWriter`]; two-phase commit is opt-in.
 
-use std::{collections::BTreeSet, fmt, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Instant,
+};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch, make_array},
@@ -9,12 +14,14 @@ use arrow::{
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     bad_record::BadRecord,
     change::{ChangeBatch, RowKind},
     error::{Error, ErrorKind, Result},
     schema::{SchemaChange, SchemaChangeKind, TableId},
+    split::{Split, SplitId},
 };
 
 /// What a pipeline promises about each row.
@@ -38,6 +45,9 @@ pub enum ExactlyOnce {
     IdempotentUpsert,
     /// The target drops a flush whose [`FlushToken`] it has seen: the runner repeats a flush exactly.
     DeduplicatedFlush,
+    /// The target stores the source's offsets with the rows before them, in one step
+    /// ([`SinkWriter::flush_with`]), and tells them to the next run ([`Sink::recover`]).
+    StoredOffsets,
 }
 
 /// What a sink can do.
@@ -119,6 +129,59 @@ impl FlushToken {
 impl fmt::Display for FlushToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// How far a source was read, as a target stores it with the rows: the offset of each split, in its serialized form.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SourceOffsets(BTreeMap<SplitId, Value>);
+
+impl SourceOffsets {
+    /// The offsets of these splits; those that have none yet are left out.
+    ///
+    /// # Errors
+    /// `Unexpected` when an offset does not serialize.
+    pub fn of<'a, S: Split>(splits: impl IntoIterator<Item = &'a S>) -> Result<Self> {
+        let mut offsets = Self::default();
+        for split in splits {
+            let Some(offset) = split.offset() else { continue };
+            let value = serde_json::to_value(offset).map_err(|e| {
+                Error::new(ErrorKind::Unexpected, "an offset does not serialize")
+                    .with_context("split", split.id())
+                    .with_source(e)
+            })?;
+            offsets.0.insert(split.id(), value);
+        }
+        Ok(offsets)
+    }
+
+    /// The offset of a split.
+    ///
+    /// # Errors
+    /// `CheckpointInvalid` when it is none of this kind of split.
+    pub fn get<S: Split>(&self, id: &SplitId) -> Result<Option<S::Offset>> {
+        let Some(value) = self.0.get(id) else { return Ok(None) };
+        S::Offset::deserialize(value).map(Some).map_err(|e| {
+            Error::new(ErrorKind::CheckpointInvalid, "an offset that the target stored does not parse")
+                .with_context("split", id)
+                .with_source(e)
+        })
+    }
+
+    /// Whether there is an offset of a split.
+    pub fn contains(&self, id: &SplitId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// Sets the serialized offset of a split.
+    pub fn insert(&mut self, id: SplitId, offset: Value) {
+        self.0.insert(id, offset);
+    }
+
+    /// All splits with their serialized offsets.
+    pub fn iter(&self) -> impl Iterator<Item = (&SplitId, &Value)> {
+        self.0.iter()
     }
 }
 
@@ -221,6 +284,17 @@ pub trait Sink: Send + Sync + 'static {
     /// As [`Self::check`].
     async fn open(&self, context: WriterContext) -> Result<Self::Writer>;
 
+    /// With [`ExactlyOnce::StoredOffsets`]: ends every earlier run of `pipeline`, so that none of its writers can make a row
+    /// visible any more, and tells the offsets that were stored with the rows that are; `None` where there are none.
+    /// Called before a writer is opened under [`DeliveryGuarantee::ExactlyOnce`].
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
+        let _ = pipeline;
+        Ok(None)
+    }
+
     /// Where the options ask for it: how all rows of a bounded run become visible together, at its end.
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
         None
@@ -306,6 +380,18 @@ pub trait SinkWriter: Send + 'static {
     /// The error says which rows (table, count) are not durable, and poisons the writer: the host opens
     /// a new one from its checkpoint.
     async fn flush(&mut self, token: Option<&FlushToken>) -> Result<Flushed>;
+
+    /// Makes all rows written so far durable and visible and stores `offsets` with them, in one step: both are there, or
+    /// neither. Also without rows. Only with [`ExactlyOnce::StoredOffsets`].
+    ///
+    /// **Not cancel-safe**: after a dropped future only [`Sink::recover`] tells what became of it.
+    ///
+    /// # Errors
+    /// As [`Self::flush`]; `Conflict` when a later run of the pipeline has begun; `Unsupported` by other sinks.
+    async fn flush_with(&mut self, offsets: &SourceOffsets) -> Result<Flushed> {
+        let _ = offsets;
+        Err(Error::new(ErrorKind::Unsupported, "this sink stores no offsets"))
+    }
 
     /// When the rows written so far should be flushed at the latest, by the sink's own options (rows,
     /// bytes, interval); `None` while there are none, or when the writer flushes by itself. In the past

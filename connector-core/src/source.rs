@@ -63,6 +63,11 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// Whether the system deals the splits out among all processes that read it, so that they come and go.
+    fn deals_splits(&self) -> bool {
+        false
+    }
+
     /// Version of the splits' serialized form.
     fn split_format_version(&self) -> u32 {
         Self::Split::FORMAT_VERSION

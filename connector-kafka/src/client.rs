@@ -357,6 +357,20 @@ impl<'a> Admin<'a> {
         })
     }
 
+    /// Asks until something that was just made is there, or the time is up.
+    pub(crate) fn until_found<T>(&self, ask: impl Fn(&Self) -> Result<T>) -> Result<T> {
+        loop {
+            match ask(self) {
+                Err(error) if error.kind() == ErrorKind::NotFound && Instant::now() < self.deadline => {}
+                found => return found,
+            }
+            if self.cancelled.get() {
+                return Err(Error::new(ErrorKind::Closed, "the call was cancelled"));
+            }
+            self.listen(PAUSE);
+        }
+    }
+
     /// Calls until it succeeds, fails for good, or the time is up.
     fn retry<T>(&self, call: impl Fn(&BaseConsumer<Context>, Duration) -> KafkaResult<T>) -> Result<T> {
         loop {

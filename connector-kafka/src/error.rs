@@ -10,6 +10,9 @@ enum Again {
     Yes,
 }
 
+const FENCED: &str =
+    "another run of the same name took this one's place, or a transaction outlived transaction_timeout";
+
 /// What each code means to a reader. A code that is not listed is `Unexpected` and permanent.
 ///
 /// `Again::Yes` also says that librdkafka goes on trying by itself: a running reader waits then.
@@ -116,7 +119,49 @@ const TABLE: &[(Code, ErrorKind, Again, &str)] = {
         (Code::UnsupportedFeature, Unsupported, No, "the broker cannot do this"),
         (Code::NotImplemented, Unsupported, No, "this build of librdkafka cannot do this"),
         // Somebody else.
-        (Code::Fenced, Conflict, No, "another client took this one's place"),
+        (Code::Fenced, Conflict, No, FENCED),
+        (Code::ProducerFenced, Conflict, No, FENCED),
+        (Code::InvalidProducerEpoch, Conflict, No, FENCED),
+        (Code::TransactionCoordinatorFenced, Conflict, No, FENCED),
+        (
+            Code::InvalidProducerIdMapping,
+            Conflict,
+            No,
+            "the broker does not know the transactions of this id any more",
+        ),
+        (Code::UnknownProducerId, Conflict, No, "the broker does not know this producer any more"),
+        (Code::InvalidTransactionalState, Conflict, No, "the transaction is in no state for this"),
+        (Code::ConcurrentTransactions, Unavailable, Yes, "an earlier transaction of the id is still ending"),
+        (
+            Code::InvalidTransactionTimeout,
+            OptionInvalid,
+            No,
+            "the broker allows no transaction_timeout as long as this (its transaction.max.timeout.ms)",
+        ),
+        (
+            Code::TransactionalIdAuthorizationFailed,
+            PermissionDenied,
+            No,
+            "this user may not use the transactional id, which is the pipeline's name, `-sink-` and the chain",
+        ),
+        (
+            Code::OffsetMetadataTooLarge,
+            OptionInvalid,
+            No,
+            "the broker takes less than 4000 bytes with an offset (its offset.metadata.max.bytes)",
+        ),
+        (Code::PurgeQueue, Closed, No, "the record was given up before it was sent"),
+        (Code::PurgeInflight, Closed, No, "the record was given up while it was sent"),
+        // Topics that are created.
+        (Code::TopicAlreadyExists, AlreadyExists, No, "the topic exists already"),
+        (Code::InvalidPartitions, OptionInvalid, No, "the broker does not accept create_topic_partitions"),
+        (
+            Code::InvalidReplicationFactor,
+            OptionInvalid,
+            No,
+            "the broker does not accept create_topic_replication_factor",
+        ),
+        (Code::PolicyViolation, PermissionDenied, No, "a policy of the cluster forbids it"),
         (Code::FencedInstanceId, Conflict, No, "another member took this one's group.instance.id"),
         (Code::UnknownMemberId, Conflict, No, "the group has active members of its own"),
         (Code::IllegalGeneration, Conflict, No, "the group has moved on"),
@@ -216,7 +261,7 @@ mod tests {
             let error = from_code(code, "");
             assert_eq!((error.kind(), error.is_transient()), (kind, transient), "{code:?}");
         }
-        let unknown = from_code(Code::PolicyViolation, "");
+        let unknown = from_code(Code::GroupSubscribedToTopic, "");
         assert_eq!((unknown.kind(), unknown.is_transient()), (ErrorKind::Unexpected, false));
     }
 

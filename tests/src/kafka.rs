@@ -6,13 +6,13 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
 
 use crate::orders::Order;
 use crate::services::Kafka;
@@ -38,6 +38,19 @@ impl Record {
     pub fn new(partition: i32, value: impl Into<Vec<u8>>) -> Self {
         Self { partition, value: Some(value.into()), ..Self::default() }
     }
+}
+
+/// A record as a plain client reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Where it stands.
+    pub partition: i32,
+    /// Its offset there.
+    pub offset: i64,
+    /// The key, if any.
+    pub key: Option<Vec<u8>>,
+    /// The value, if any.
+    pub value: Option<Vec<u8>>,
 }
 
 impl Kafka {
@@ -87,6 +100,31 @@ impl Kafka {
             assert!(Instant::now() < deadline, "the partitions of {topic} got no leaders");
             pause();
         }
+    }
+
+    /// How many partitions a topic has.
+    ///
+    /// # Panics
+    /// When the cluster does not tell.
+    pub async fn partition_count(&self, topic: &str) -> usize {
+        let (this, topic) = (self.clone(), topic.to_owned());
+        blocking(move || {
+            let metadata = this.consumer().fetch_metadata(Some(&topic), TIMEOUT).expect("metadata");
+            metadata.topics().iter().map(|topic| topic.partitions().len()).sum()
+        })
+        .await
+    }
+
+    /// The value of an option of a topic.
+    ///
+    /// # Panics
+    /// When the cluster does not tell.
+    pub async fn topic_option(&self, topic: &str, name: &str) -> String {
+        let asked = [ResourceSpecifier::Topic(topic)];
+        let told =
+            self.admin().describe_configs(&asked, &admin_options()).await.expect("the cluster answers");
+        let told = told.into_iter().next().expect("one topic").expect("its options");
+        told.get(name).and_then(|entry| entry.value.clone()).expect("the option has a value")
     }
 
     /// Removes a topic.
@@ -213,6 +251,57 @@ impl Kafka {
         let (this, topic) = (self.clone(), topic.to_owned());
         blocking(move || this.consumer().fetch_watermarks(&topic, partition, TIMEOUT).expect("watermarks"))
             .await
+    }
+
+    /// The offset behind everything that was written to a partition, whether it was committed or not.
+    ///
+    /// # Panics
+    /// When the cluster does not tell.
+    pub async fn written_end(&self, topic: &str, partition: i32) -> i64 {
+        let mut config = self.client();
+        config.set("isolation.level", "read_uncommitted");
+        let topic = topic.to_owned();
+        blocking(move || {
+            let consumer: BaseConsumer = config.create().expect("a consumer");
+            consumer.fetch_watermarks(&topic, partition, TIMEOUT).expect("watermarks").1
+        })
+        .await
+    }
+
+    /// All records of a topic that are not part of an open or aborted transaction, up to the ends of its partitions as they
+    /// are now; in the order of each partition.
+    ///
+    /// # Panics
+    /// When the cluster does not hand them over in time.
+    pub async fn read_committed(&self, topic: &str, partitions: i32) -> Vec<Read> {
+        let mut config = self.client();
+        config.set("isolation.level", "read_committed").set("enable.partition.eof", "true");
+        let topic = topic.to_owned();
+        blocking(move || {
+            let consumer: BaseConsumer = config.create().expect("a consumer");
+            let mut places = TopicPartitionList::new();
+            for partition in 0..partitions {
+                places.add_partition_offset(&topic, partition, Offset::Beginning).expect("a valid offset");
+            }
+            consumer.assign(&places).expect("an assignment");
+            let (mut found, mut ended) = (Vec::new(), BTreeSet::new());
+            while ended.len() < usize::try_from(partitions).unwrap_or(0) {
+                match consumer.poll(TIMEOUT).expect("a record or the end of a partition") {
+                    Ok(message) => found.push(Read {
+                        partition: message.partition(),
+                        offset: message.offset(),
+                        key: message.key().map(<[u8]>::to_vec),
+                        value: message.payload().map(<[u8]>::to_vec),
+                    }),
+                    Err(KafkaError::PartitionEOF(partition)) => {
+                        ended.insert(partition);
+                    }
+                    Err(error) => panic!("records of {topic} cannot be read: {error}"),
+                }
+            }
+            found
+        })
+        .await
     }
 
     /// The offset that a group has committed for a partition, if any.

@@ -12,6 +12,7 @@ pub mod kafka;
 pub mod orders;
 pub mod owned;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod services;
 

@@ -65,6 +65,8 @@ pub struct Kafka {
     pub client_certificate: PathBuf,
     /// The private key of [`Kafka::client_certificate`] (PEM).
     pub client_key: PathBuf,
+    /// The class path of the console tools of the Kafka distribution.
+    pub tools: String,
 }
 
 /// Which of the two ClickHouse servers.
@@ -179,6 +181,7 @@ impl Endpoints {
             certificate: self.get("CONNECTOR_TEST_KAFKA_CERTIFICATE")?.into(),
             client_certificate: self.get("CONNECTOR_TEST_KAFKA_CLIENT_CERTIFICATE")?.into(),
             client_key: self.get("CONNECTOR_TEST_KAFKA_CLIENT_KEY")?.into(),
+            tools: self.get("CONNECTOR_TEST_KAFKA_TOOLS")?,
         })
     }
 

@@ -15,7 +15,7 @@ use crate::{
     schema::{SchemaChange, SchemaChangeKind, TableId, TableSchema},
     sink::{
         DeliveryGuarantee, ExactlyOnce, FlushToken, Flushed, Sink, SinkCapabilities, SinkWriter,
-        WriterContext,
+        SourceOffsets, WriterContext,
     },
 };
 
@@ -25,6 +25,9 @@ struct Shared {
     rows: BTreeMap<TableId, Vec<ChangeBatch>>,
     changes: Vec<SchemaChange>,
     tokens: BTreeSet<FlushToken>,
+    /// Offsets by pipeline, and how often it was recovered.
+    offsets: BTreeMap<String, SourceOffsets>,
+    runs: BTreeMap<String, u64>,
     flushes: u64,
     failures: Vec<Failure>,
 }
@@ -43,6 +46,7 @@ enum Failure {
 pub struct MemorySink {
     shared: Arc<Mutex<Shared>>,
     policy: BatchPolicy,
+    stores_offsets: bool,
 }
 
 impl Default for MemorySink {
@@ -63,7 +67,19 @@ impl MemorySink {
 
     /// An empty sink with bounds of its own.
     pub fn with_policy(policy: BatchPolicy) -> Self {
-        Self { shared: Arc::default(), policy }
+        Self { shared: Arc::default(), policy, stores_offsets: false }
+    }
+
+    /// The same sink keeping exactly-once by offsets that it stores with the rows, and not by tokens.
+    #[must_use]
+    pub fn storing_offsets(mut self) -> Self {
+        self.stores_offsets = true;
+        self
+    }
+
+    /// Forgets the offsets that it stored, as a target does whose retention is over.
+    pub fn forget_offsets(&self) {
+        self.lock().offsets.clear();
     }
 
     /// What was flushed to a table, in order.
@@ -109,7 +125,11 @@ impl Sink for MemorySink {
         SinkCapabilities {
             row_kinds: RowKind::ALL.into(),
             schema_changes: SchemaChangeKind::ALL.into(),
-            exactly_once: ExactlyOnce::DeduplicatedFlush,
+            exactly_once: if self.stores_offsets {
+                ExactlyOnce::StoredOffsets
+            } else {
+                ExactlyOnce::DeduplicatedFlush
+            },
         }
     }
 
@@ -117,10 +137,18 @@ impl Sink for MemorySink {
         Ok(())
     }
 
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
+        let mut shared = self.lock();
+        *shared.runs.entry(pipeline.to_owned()).or_default() += 1;
+        Ok(shared.offsets.get(pipeline).cloned())
+    }
+
     async fn open(&self, context: WriterContext) -> Result<MemoryWriter> {
         Ok(MemoryWriter {
             sink: self.clone(),
-            holds: context.delivery == DeliveryGuarantee::ExactlyOnce,
+            holds: context.delivery == DeliveryGuarantee::ExactlyOnce && !self.stores_offsets,
+            run: self.lock().runs.get(&context.pipeline).copied().unwrap_or_default(),
+            pipeline: context.pipeline,
             meter: BatchMeter::new(self.policy),
             buffer: Vec::new(),
             state: State::Open,
@@ -141,6 +169,9 @@ pub struct MemoryWriter {
     sink: MemorySink,
     /// Rows wait for a token.
     holds: bool,
+    pipeline: String,
+    /// How often the pipeline had been recovered when this was opened.
+    run: u64,
     meter: BatchMeter,
     buffer: Vec<(TableId, ChangeBatch)>,
     state: State,
@@ -155,12 +186,22 @@ impl MemoryWriter {
         }
     }
 
-    fn flush_now(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {
+    fn flush_now(&mut self, token: Option<&FlushToken>, offsets: Option<&SourceOffsets>) -> Result<Flushed> {
         let mut shared = self.sink.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let failure = shared.failures.pop();
         if failure == Some(Failure::BeforeStored) {
             self.state = State::Poisoned;
             return Err(Error::new(ErrorKind::Unavailable, "a failure that a test asked for"));
+        }
+        if let Some(offsets) = offsets {
+            if shared.runs.get(&self.pipeline).copied().unwrap_or_default() != self.run {
+                self.state = State::Poisoned;
+                return Err(Error::new(ErrorKind::Conflict, "a later run of the pipeline has begun"));
+            }
+            let stored = shared.offsets.entry(self.pipeline.clone()).or_default();
+            for (id, offset) in offsets.iter() {
+                stored.insert(id.clone(), offset.clone());
+            }
         }
         let mut flushed = Flushed::default();
         let buffer = std::mem::take(&mut self.buffer);
@@ -213,7 +254,18 @@ impl SinkWriter for MemoryWriter {
         if token.is_none() && self.holds && !self.buffer.is_empty() {
             return Err(Error::new(ErrorKind::Unexpected, "an exactly-once flush needs its token"));
         }
-        self.flush_now(token)
+        if token.is_some() && self.sink.stores_offsets {
+            return Err(Error::new(ErrorKind::Unsupported, "offsets are stored here, and no tokens"));
+        }
+        self.flush_now(token, None)
+    }
+
+    async fn flush_with(&mut self, offsets: &SourceOffsets) -> Result<Flushed> {
+        self.expect_open()?;
+        if !self.sink.stores_offsets {
+            return Err(Error::new(ErrorKind::Unsupported, "tokens are kept here, and no offsets"));
+        }
+        self.flush_now(None, Some(offsets))
     }
 
     fn flush_due(&self) -> Option<Instant> {

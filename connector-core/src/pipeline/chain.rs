@@ -23,10 +23,13 @@ use crate::{
     dynamic::DynWriter,
     error::{Error, ErrorKind, Result},
     schema::{SchemaChange, SchemaChangeKind, TableId},
-    sink::{FlushToken, RejectedRows, SinkWriter},
+    sink::{FlushToken, Flushed, RejectedRows, SinkWriter, SourceOffsets},
     source::{Source, SourceEvent, SourceReader},
     split::{Split, SplitId},
 };
+
+/// After this time a target is told again of offsets that did not move: some forget what is old.
+const STORE_AGAIN: Duration = Duration::from_secs(86_400);
 
 /// What a reader is told between two events.
 pub(super) enum Command<S> {
@@ -133,6 +136,8 @@ pub(super) struct Shared<S: Source> {
     pub(super) schema_changes: BTreeSet<SchemaChangeKind>,
     pub(super) checkpoint_every: Duration,
     pub(super) deduplicated: bool,
+    /// The target stores the offsets with the rows.
+    pub(super) stores_offsets: bool,
     /// In an atomic batch: the splits as far as they are flushed. Nothing is stored before the commit.
     pub(super) batch: Option<Mutex<BTreeMap<SplitId, S::Split>>>,
     pub(super) dead_letter_table: TableId,
@@ -177,6 +182,8 @@ pub(super) struct Chain<S: Source, W> {
     /// Rows were written since the last flush.
     unflushed: bool,
     schema_changes_seen: usize,
+    /// When the target stored offsets last.
+    stored: Instant,
     totals: Totals,
 }
 
@@ -200,6 +207,7 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
             gate: None,
             unflushed: false,
             schema_changes_seen: shared.gate.count(),
+            stored: Instant::now(),
             shared,
             totals: Totals::default(),
         }
@@ -229,6 +237,10 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         queue: &mut queue::Receiver<SourceEvent<S::Split>>,
         commands: &mpsc::UnboundedSender<Command<S::Split>>,
     ) -> Result<()> {
+        if self.shared.stores_offsets {
+            // Before the first announcement, so that a target that knows none has forgotten them.
+            self.flush_writers(None).await?;
+        }
         let mut drains = self.shared.gate.drain_requests();
         let mut checkpoint_at = Instant::now() + self.shared.checkpoint_every;
         loop {
@@ -427,16 +439,19 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
     }
 
     async fn checkpoint(&mut self, commands: &mpsc::UnboundedSender<Command<S::Split>>) -> Result<()> {
+        if self.shared.stores_offsets && !self.unflushed && self.stored.elapsed() > STORE_AGAIN {
+            self.flush_writers(None).await?;
+        }
         self.flush(commands).await?;
         self.commit(commands, false).await
     }
 
-    /// Makes all rows written so far durable. Under a deduplicating sink that is a checkpoint too.
+    /// Makes all rows written so far durable. Where a flush is to have its effect once, that is a checkpoint too.
     async fn flush(&mut self, commands: &mpsc::UnboundedSender<Command<S::Split>>) -> Result<()> {
         if !self.unflushed {
             return Ok(());
         }
-        if self.shared.deduplicated {
+        if self.shared.deduplicated || self.shared.stores_offsets {
             let until: Vec<S::Split> = self.moved_splits();
             let base = self.shared.coordinator.splits().await;
             let token = token::of_range(&self.shared.name, &base, &until)?;
@@ -447,10 +462,24 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         self.flush_writers(None).await
     }
 
+    /// Flushes the sink, the offsets with it where it stores them.
+    async fn flush_writer(&mut self, token: Option<&FlushToken>) -> Result<Flushed> {
+        if !self.shared.stores_offsets {
+            return self.writer.flush(token).await;
+        }
+        // What the stored offsets pass has to be safe before.
+        if let Some(writer) = &mut self.dead_letters {
+            writer.flush(None).await?;
+        }
+        let flushed = self.writer.flush_with(&SourceOffsets::of(self.progress.values())?).await?;
+        self.stored = Instant::now();
+        Ok(flushed)
+    }
+
     /// Flushes both sinks.
     async fn flush_writers(&mut self, token: Option<&FlushToken>) -> Result<()> {
         let started = Instant::now();
-        let flushed = self.writer.flush(token).await.map_err(|e| self.located(e))?;
+        let flushed = self.flush_writer(token).await.map_err(|e| self.located(e))?;
         self.reject(flushed.rejected).await?;
         if let Some(writer) = &mut self.dead_letters {
             writer.flush(None).await?;

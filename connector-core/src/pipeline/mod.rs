@@ -206,6 +206,13 @@ impl<S: Source, K: Sink> Pipeline<S, K> {
         self
     }
 
+    /// Whether the sink keeps the source's offsets with the rows.
+    fn stores_offsets(&self) -> bool {
+        self.delivery == DeliveryGuarantee::ExactlyOnce
+            && self.sink.atomic_batch().is_none()
+            && self.sink.capabilities().exactly_once == ExactlyOnce::StoredOffsets
+    }
+
     /// Checks source, sink and what is promised, without reading or writing a row.
     ///
     /// # Errors
@@ -220,6 +227,22 @@ impl<S: Source, K: Sink> Pipeline<S, K> {
                 format!("exactly-once is not possible: {reason}"),
             )
             .with_context("sink", self.sink.connector()));
+        }
+        if self.stores_offsets() {
+            let refuse = |text: &'static str| {
+                Err(Error::new(ErrorKind::Unsupported, text).with_context("sink", self.sink.connector()))
+            };
+            if self.store.is_none() {
+                return refuse(
+                    "exactly-once needs a checkpoint store here: it keeps a copy of the offsets, in case the target forgets them",
+                );
+            }
+            if self.source.deals_splits() {
+                return refuse(
+                    "exactly-once needs splits that stay with this pipeline, and the source lets a group deal them out among processes; \
+                     assign them by hand",
+                );
+            }
         }
         if self.sink.atomic_batch().is_some() {
             let refuse = |text: &'static str| {

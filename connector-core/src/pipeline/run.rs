@@ -25,7 +25,7 @@ use crate::{
     dynamic::DynWriter,
     error::{Error, ErrorKind, Result},
     schema::TableId,
-    sink::{AtomicBatch, DeliveryGuarantee, ExactlyOnce, Sink, WriterContext},
+    sink::{AtomicBatch, DeliveryGuarantee, ExactlyOnce, Sink, SourceOffsets, WriterContext},
     source::{Boundedness, Source},
     split::{Split, SplitId},
 };
@@ -63,6 +63,7 @@ impl<S: Source, K: Sink> Run<S, K> {
             schema_changes: capabilities.schema_changes,
             checkpoint_every: pipeline.checkpoint_every,
             deduplicated,
+            stores_offsets: pipeline.stores_offsets(),
             batch: batch.is_some().then(Mutex::default),
             dead_letter_table: pipeline
                 .dead_letters
@@ -82,8 +83,11 @@ impl<S: Source, K: Sink> Run<S, K> {
             batch,
             host_stop,
         };
+        let stored = if run.shared.stores_offsets { Some(run.recover(&pending).await?) } else { None };
         for flush in pending {
             match run.batch.clone() {
+                // What the target stored says what became of it.
+                _ if stored.is_some() => {}
                 Some(batch) => run.go_on_with_commit(&*batch, flush).await?,
                 None => run.repeat(flush).await?,
             }
@@ -91,7 +95,10 @@ impl<S: Source, K: Sink> Run<S, K> {
         if let Some(batch) = &run.batch {
             batch.begin(&run.pipeline.name).await?;
         }
-        let splits = run.splits().await?;
+        let mut splits = run.splits().await?;
+        if let Some(stored) = stored {
+            run.rewind(&mut splits, &stored).await?;
+        }
         run.begun =
             splits.iter().map(|split| (split.id(), split.offset().map(ToString::to_string))).collect();
         run.start_chains(splits).await?;
@@ -115,6 +122,36 @@ impl<S: Source, K: Sink> Run<S, K> {
             "pipeline starts"
         );
         Ok(self.shared.coordinator.splits().await)
+    }
+
+    /// Ends earlier runs and asks the target for the offsets that it stored with their rows.
+    async fn recover(&self, pending: &[Pending<S::Split>]) -> Result<SourceOffsets> {
+        let stored = self.pipeline.sink.recover(&self.pipeline.name).await?.unwrap_or_default();
+        // Each chain stores its offsets before it announces a flush: they are gone, and with them the outcome.
+        let unknown =
+            pending.iter().flat_map(|flush| &flush.until).find(|until| !stored.contains(&until.id()));
+        match unknown {
+            None => Ok(stored),
+            Some(split) => Err(Error::new(
+                ErrorKind::CheckpointInvalid,
+                "a flush was under way when the last run ended, and the target does not know any more whether it was done: \
+                 compare the target with the source, and go on under another pipeline name from a checkpoint without pending flushes",
+            )
+            .with_context("split", split.id())
+            .with_context("pipeline", &self.pipeline.name)),
+        }
+    }
+
+    /// Moves splits to the offsets that the target stored, where those are further than the checkpoint's or cannot be
+    /// compared with them, and stores that: from here on the target may forget what earlier chains stored.
+    async fn rewind(&self, splits: &mut [S::Split], stored: &SourceOffsets) -> Result<()> {
+        for split in splits.iter_mut() {
+            let Some(offset) = stored.get::<S::Split>(&split.id())? else { continue };
+            if split.offset().and_then(|known| offset.partial_cmp(known)) != Some(std::cmp::Ordering::Less) {
+                split.seek(offset);
+            }
+        }
+        self.shared.coordinator.commit(usize::MAX, splits).await
     }
 
     /// Deals the splits out and starts a reader and a writer task a chain.

@@ -12,7 +12,8 @@ use crate::{
     change::ChangeBatch,
     error::ErrorKind,
     schema::{SchemaChange, TableId, TableSchema},
-    sink::{DeliveryGuarantee, ExactlyOnce, FlushToken, Sink, SinkWriter, WriterContext},
+    sink::{DeliveryGuarantee, ExactlyOnce, FlushToken, Sink, SinkWriter, SourceOffsets, WriterContext},
+    split::SplitId,
 };
 
 /// What the suite needs to know of a sink under test.
@@ -145,8 +146,57 @@ async fn tokens_mean_what_they_say<F: SinkFixture>(fixture: &F) {
             assert_eq!(refused.kind(), ErrorKind::Unsupported, "exactly-once is refused");
             refuses_tokens::<F>(&sink, &table, &token("range-1")).await;
         }
+        ExactlyOnce::StoredOffsets => {
+            offsets_are_stored_with_their_rows(fixture, &sink, &table).await;
+            let (sink, table) = (fixture.sink().await, fixture.table().await);
+            refuses_tokens::<F>(&sink, &table, &token("range-1")).await;
+        }
         ExactlyOnce::IdempotentUpsert => refuses_tokens::<F>(&sink, &table, &token("range-1")).await,
     }
+}
+
+/// Rows and offsets are there together or not at all, and a later run ends an earlier one.
+async fn offsets_are_stored_with_their_rows<F: SinkFixture>(fixture: &F, sink: &F::Sink, table: &TableId) {
+    let pipeline = format!("suite-{table}");
+    let offsets = |offset: u64| {
+        let mut offsets = SourceOffsets::default();
+        offsets.insert(SplitId::new("split-0"), offset.into());
+        offsets
+    };
+    let open = || async {
+        let delivery = DeliveryGuarantee::ExactlyOnce;
+        let context = WriterContext { pipeline: pipeline.clone(), delivery, ..WriterContext::default() };
+        let mut writer = sink.open(context).await.expect("open");
+        writer.apply(&announcement(table)).await.expect("announce the table");
+        writer
+    };
+    sink.check(DeliveryGuarantee::ExactlyOnce).await.expect("check");
+    assert_eq!(sink.recover(&pipeline).await.expect("recover"), None, "a new pipeline has no offsets");
+    let mut first = open().await;
+    first.flush_with(&offsets(0)).await.expect("offsets without rows");
+    assert_eq!(sink.recover(&pipeline).await.expect("recover"), Some(offsets(0)), "offsets without rows");
+    let mut first_again = open().await;
+    first_again.write(table, ChangeBatch::append(orders(0..100))).await.expect("write");
+    assert_eq!(first_again.flush_with(&offsets(100)).await.expect("flush").rows, 100);
+    first_again.write(table, ChangeBatch::append(orders(100..150))).await.expect("write");
+    first_again.flush_with(&offsets(150)).await.expect("flush");
+    assert_eq!(ids(fixture, table).await, (0..150).collect::<Vec<u64>>(), "flushed rows are visible");
+    // The process ends in the middle.
+    first_again.write(table, ChangeBatch::append(orders(150..200))).await.expect("write");
+    assert_eq!(sink.recover(&pipeline).await.expect("recover"), Some(offsets(150)), "the last flush counts");
+    // It did not end: what it does now is too late.
+    let fenced = match first_again.write(table, ChangeBatch::append(orders(200..210))).await {
+        Ok(()) => first_again.flush_with(&offsets(210)).await.map(drop),
+        refused => refused,
+    };
+    assert_eq!(fenced.expect_err("an earlier run is fenced").kind(), ErrorKind::Conflict, "it is fenced");
+    let mut second = open().await;
+    second.write(table, ChangeBatch::append(orders(150..200))).await.expect("write");
+    second.flush_with(&offsets(200)).await.expect("flush");
+    second.close().await.expect("close");
+    assert_eq!(ids(fixture, table).await, (0..200).collect::<Vec<u64>>(), "each row is there once");
+    assert_eq!(sink.recover(&pipeline).await.expect("recover"), Some(offsets(200)), "the last flush counts");
+    drop(first);
 }
 
 async fn refuses_tokens<F: SinkFixture>(sink: &F::Sink, table: &TableId, token: &FlushToken) {

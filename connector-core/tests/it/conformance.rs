@@ -124,6 +124,12 @@ async fn the_memory_sink_keeps_the_contracts() {
 }
 
 #[tokio::test]
+async fn a_sink_that_stores_offsets_keeps_the_contracts() {
+    check_sink(&Memory(MemorySink::new().storing_offsets())).await;
+}
+
+#[tokio::test]
 async fn an_erased_sink_keeps_the_contracts() {
     check_sink(&ErasedMemory(MemorySink::new())).await;
+    check_sink(&ErasedMemory(MemorySink::new().storing_offsets())).await;
 }

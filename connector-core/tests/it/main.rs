@@ -13,3 +13,4 @@ mod conformance;
 mod options;
 mod pipeline;
 mod schema_changes;
+mod stored_offsets;

@@ -21,11 +21,11 @@ use connector_core::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn table() -> TableId {
+pub(crate) fn table() -> TableId {
     TableId::new("app", "orders")
 }
 
-fn ids(sink: &MemorySink, table: &TableId) -> Vec<u64> {
+pub(crate) fn ids(sink: &MemorySink, table: &TableId) -> Vec<u64> {
     let mut ids: Vec<u64> = sink
         .rows(table)
         .iter()
@@ -36,7 +36,7 @@ fn ids(sink: &MemorySink, table: &TableId) -> Vec<u64> {
 }
 
 /// `splits` splits with `batches` batches of 10 rows each; ids from 0 without a gap.
-fn source(splits: u64, batches: u64, bounded: bool) -> MemorySource {
+pub(crate) fn source(splits: u64, batches: u64, bounded: bool) -> MemorySource {
     let source = if bounded { MemorySource::bounded() } else { MemorySource::unbounded() };
     for split in 0..splits {
         for batch in 0..batches {
@@ -47,7 +47,7 @@ fn source(splits: u64, batches: u64, bounded: bool) -> MemorySource {
     source
 }
 
-fn small() -> MemorySink {
+pub(crate) fn small() -> MemorySink {
     MemorySink::with_policy(BatchPolicy { max_rows: 70, max_bytes: usize::MAX, max_interval: HOUR })
 }
 
@@ -166,12 +166,12 @@ async fn exactly_once_repeats_an_announced_flush_under_its_token() {
 }
 
 /// Lets the flush that follows the `at`-th announcement fail.
-struct FailAt {
-    inner: Arc<MemoryCheckpointStore>,
-    sink: MemorySink,
-    at: usize,
-    stored: bool,
-    calls: AtomicUsize,
+pub(crate) struct FailAt {
+    pub(crate) inner: Arc<MemoryCheckpointStore>,
+    pub(crate) sink: MemorySink,
+    pub(crate) at: usize,
+    pub(crate) stored: bool,
+    pub(crate) calls: AtomicUsize,
 }
 
 #[async_trait]

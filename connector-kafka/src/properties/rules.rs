@@ -97,7 +97,7 @@ pub(super) const BOTH: &super::Rules = &[
 
 /// For producers.
 pub(super) const SINK: &super::Rules = &[
-    ("transactional.id", Owned("transactions are not available yet", None)),
+    ("transactional.id", Owned("it is made of the pipeline's name and the chain, under exactly-once", None)),
     ("delivery.report.only.error", Owned("the writer counts what was delivered", Some("false"))),
     ("max.block.ms", Owned("use the option request_timeout", None)),
     ("key.serializer", Change(plain_bytes)),

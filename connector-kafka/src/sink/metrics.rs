@@ -8,6 +8,8 @@ pub const RECORDS: &str = "connector_kafka_sink_records_total";
 pub const BYTES: &str = "connector_kafka_sink_bytes_total";
 /// Counter: records that finally failed.
 pub const FAILURES: &str = "connector_kafka_sink_failures_total";
+/// Counter: transactions that were committed.
+pub const TRANSACTIONS: &str = "connector_kafka_sink_transactions_total";
 /// Counter: records larger than `big_message_threshold`.
 pub const BIG_MESSAGES: &str = "connector_kafka_sink_big_messages_total";
 /// Counter: rows of kinds that the format cannot say, and that are left out.
@@ -18,6 +20,7 @@ pub(super) struct SinkMetrics {
     pub(super) records: Counter,
     pub(super) bytes: Counter,
     pub(super) failures: Counter,
+    pub(super) transactions: Counter,
     pub(super) big_messages: Counter,
     pub(super) rows_dropped: Counter,
 }
@@ -28,6 +31,7 @@ impl SinkMetrics {
             records: metrics::counter!(RECORDS),
             bytes: metrics::counter!(BYTES),
             failures: metrics::counter!(FAILURES),
+            transactions: metrics::counter!(TRANSACTIONS),
             big_messages: metrics::counter!(BIG_MESSAGES),
             rows_dropped: metrics::counter!(ROWS_DROPPED),
         }

@@ -19,13 +19,13 @@ use rdkafka::{
     client::OAuthToken,
     config::RDKafkaLogLevel,
     error::KafkaError,
-    message::DeliveryResult,
+    message::{DeliveryResult, OwnedHeaders},
     producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer},
     types::RDKafkaErrorCode as Code,
 };
 
 use crate::{
-    client::{ClientSettings, Context, creation_error, off_runtime},
+    client::{Cancelled, ClientSettings, Context, creation_error, off_runtime},
     error,
 };
 
@@ -40,6 +40,7 @@ pub(super) struct Record<'a> {
     pub(super) partition: Option<i32>,
     pub(super) key: Option<&'a [u8]>,
     pub(super) value: Option<&'a [u8]>,
+    pub(super) headers: Option<OwnedHeaders>,
 }
 
 impl Record<'_> {
@@ -58,7 +59,7 @@ struct Counts {
 }
 
 /// Listens to the producer.
-struct Listener {
+pub(super) struct Listener {
     context: Context,
     counts: Arc<Counts>,
 }
@@ -123,32 +124,62 @@ impl Listener {
     }
 }
 
+/// A client, and what it tells.
+pub(super) fn client(settings: &ClientSettings) -> Result<(ThreadedProducer<Listener>, Context)> {
+    let context = settings.context();
+    let listener = Listener { context: context.clone(), counts: Arc::default() };
+    let client =
+        settings.config(&[]).create_with_context(listener).map_err(|e| creation_error(&e, &context))?;
+    Ok((client, context))
+}
+
 /// A client that writes. Dropping it waits for nothing: what was not delivered is given up.
 pub(super) struct Producer {
     client: Option<Arc<ThreadedProducer<Listener>>>,
+    context: Context,
     counts: Arc<Counts>,
     sent: u64,
+    transactional: bool,
 }
 
 impl Producer {
     pub(super) fn new(settings: &ClientSettings) -> Result<Self> {
-        let context = settings.context();
-        let counts = Arc::<Counts>::default();
-        let listener = Listener { context: context.clone(), counts: Arc::clone(&counts) };
-        let client: ThreadedProducer<Listener> =
-            settings.config(&[]).create_with_context(listener).map_err(|e| creation_error(&e, &context))?;
-        Ok(Self { client: Some(Arc::new(client)), counts, sent: 0 })
+        let (client, context) = client(settings)?;
+        let transactional = settings.properties.iter().any(|(name, _)| name == "transactional.id");
+        let counts = Arc::clone(&client.context().counts);
+        Ok(Self { client: Some(Arc::new(client)), context, counts, sent: 0, transactional })
+    }
+
+    /// Calls the client off the runtime. Not cancel-safe: the call may go on for a second.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&ThreadedProducer<Listener>, &Context, &Cancelled) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let Some(client) = &self.client else { return Err(closed()) };
+        let (client, context) = (Arc::clone(client), self.context.clone());
+        off_runtime(operation, move |cancelled| work(&client, &context, cancelled)).await
+    }
+
+    /// Calls the client in place, for what asks nobody.
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&ThreadedProducer<Listener>, &Context) -> Result<T>,
+    ) -> Result<T> {
+        let Some(client) = &self.client else { return Err(closed()) };
+        work(client, &self.context)
     }
 
     /// Queues a record; waits while the queue is full. A record that the client refuses at once counts as failed.
     /// Cancel-safe: a dropped future has queued the record or not.
-    pub(super) async fn send(&mut self, record: &Record<'_>) -> Result<()> {
+    pub(super) async fn send(&mut self, record: Record<'_>) -> Result<()> {
         let Some(client) = &self.client else { return Err(closed()) };
         let number = usize::try_from(self.sent + 1).unwrap_or(usize::MAX);
         let mut next: BaseRecord<'_, [u8], [u8], usize> = BaseRecord::with_opaque_to(record.topic, number);
         next.key = record.key;
         next.payload = record.value;
         next.partition = record.partition;
+        next.headers = record.headers;
         loop {
             match client.send(next) {
                 Ok(()) => break,
@@ -190,9 +221,12 @@ impl Producer {
     pub(super) async fn flush(&self) -> Result<()> {
         let Some(client) = &self.client else { return Err(closed()) };
         let (client, counts, sent) = (Arc::clone(client), Arc::clone(&self.counts), self.sent);
+        let transactional = self.transactional;
         off_runtime("kafka.flush", move |cancelled| {
             let known = || counts.delivered.load(Ordering::Acquire) + counts.failed.load(Ordering::Acquire);
-            while known() < sent {
+            // A transaction that lacks a record cannot be committed; librdkafka would hold the others back.
+            let is_lost = || transactional && counts.failed.load(Ordering::Acquire) > 0;
+            while known() < sent && !is_lost() {
                 if cancelled.get() {
                     return Err(Error::new(ErrorKind::Closed, "the flush was cancelled"));
                 }

@@ -1,6 +1,58 @@
-//! Which topic a table's rows go to.
+//! Which topic a table's rows go to, and topics that are created.
 
-use connector_core::TableId;
+use connector_core::{Error, ErrorKind, Result, TableId};
+use rdkafka::{
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    types::RDKafkaErrorCode as Code,
+};
+
+use super::Creation;
+use crate::{
+    client::{ClientSettings, Context, creation_error},
+    error,
+};
+
+/// Creates a topic. That it is there already, as another writer was faster, is no error.
+///
+/// # Errors
+/// What the cluster says: `PermissionDenied`, `OptionInvalid`. Blocks as long as a request may take.
+pub(super) fn create(settings: &ClientSettings, name: &str, creation: &Creation) -> Result<()> {
+    let context = settings.context();
+    let admin: AdminClient<Context> = settings
+        .config(&[])
+        .create_with_context(context.clone())
+        .map_err(|e| creation_error(&e, &context))?;
+    let mut topic = NewTopic::new(name, creation.partitions, TopicReplication::Fixed(creation.replicas));
+    for (key, value) in creation.properties.iter() {
+        topic = topic.set(key, value);
+    }
+    let limit = Some(settings.request_timeout);
+    let options = AdminOptions::new().request_timeout(limit).operation_timeout(limit);
+    // The answer comes by the client's own thread.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|e| {
+        Error::new(ErrorKind::Unavailable, "no runtime to wait for an answer in").with_source(e)
+    })?;
+    let results = runtime
+        .block_on(admin.create_topics([&topic], &options))
+        .map_err(|e| error::from_kafka(&e, &context.last_text()))?;
+    for result in results {
+        match result {
+            Ok(_) => tracing::info!(topic = name, "the topic was created"),
+            Err((_, Code::TopicAlreadyExists)) => {}
+            Err((_, code)) => {
+                let code = if code == Code::TopicAuthorizationFailed {
+                    Code::ClusterAuthorizationFailed
+                } else {
+                    code
+                };
+                return Err(error::from_code(code, "")
+                    .with_operation("kafka.create_topic")
+                    .with_context("topic", name));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// A topic's name, with `${database}` and `${table}` in it or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +72,7 @@ impl TopicTemplate {
     ///
     /// # Errors
     /// A sentence about a placeholder that is not known or not closed.
-    pub(crate) fn parse(template: &str) -> Result<Self, String> {
+    pub(crate) fn parse(template: &str) -> std::result::Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = template;
         while let Some((before, after)) = rest.split_once("${") {
@@ -59,7 +111,7 @@ impl TopicTemplate {
     ///
     /// # Errors
     /// A sentence, when the name that comes out is none that Kafka allows.
-    pub(crate) fn topic(&self, table: &TableId) -> Result<String, String> {
+    pub(crate) fn topic(&self, table: &TableId) -> std::result::Result<String, String> {
         let mut topic = String::new();
         for part in &self.parts {
             topic.push_str(match part {
@@ -83,7 +135,7 @@ impl TopicTemplate {
 mod tests {
     use super::*;
 
-    fn topic(template: &str, table: &TableId) -> Result<String, String> {
+    fn topic(template: &str, table: &TableId) -> std::result::Result<String, String> {
         TopicTemplate::parse(template)?.topic(table)
     }
 

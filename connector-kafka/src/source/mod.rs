@@ -163,6 +163,10 @@ impl Source for KafkaSource {
         asked.then(|| Self::suggested_parallelism(self, splits))
     }
 
+    fn deals_splits(&self) -> bool {
+        self.0.known.is_some()
+    }
+
     async fn check(&self) -> Result<()> {
         let (settings, plan) = (self.0.admin.clone(), Arc::clone(&self.0.plan));
         off_runtime("kafka.check", move |cancelled| {

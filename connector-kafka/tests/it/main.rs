@@ -17,5 +17,7 @@ mod metadata;
 mod options;
 mod reading;
 mod sink;
+mod sink_formats;
+mod sink_options;
 mod startup;
 mod waiting;

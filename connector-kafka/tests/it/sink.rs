@@ -33,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(800);
 /// Topics for the contracts' tables.
 const TOPICS: usize = 16;
 
-fn sink(cluster: &Cluster, topic: &str) -> KafkaSinkBuilder {
+pub(crate) fn sink(cluster: &Cluster, topic: &str) -> KafkaSinkBuilder {
     sink_at(cluster.address(), topic)
 }
 
@@ -45,17 +45,17 @@ fn sink_at(address: String, topic: &str) -> KafkaSinkBuilder {
         .request_timeout(Duration::from_secs(20))
 }
 
-async fn open(builder: KafkaSinkBuilder) -> KafkaWriter {
+pub(crate) async fn open(builder: KafkaSinkBuilder) -> KafkaWriter {
     builder.build().unwrap().open(WriterContext::default()).await.unwrap()
 }
 
-fn rows(ids: &[i64], notes: &[Option<&str>]) -> RecordBatch {
+pub(crate) fn rows(ids: &[i64], notes: &[Option<&str>]) -> RecordBatch {
     let columns: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from(ids.to_vec())), Arc::new(StringArray::from(notes.to_vec()))];
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-fn table() -> TableId {
+pub(crate) fn table() -> TableId {
     TableId::new("shop", "orders")
 }
 
@@ -105,7 +105,8 @@ impl SinkFixture for Fixture {
     type Sink = KafkaSink;
 
     async fn sink(&self) -> KafkaSink {
-        sink_at(self.address.clone(), "${table}").build().unwrap()
+        // The mock cluster knows no fencing and aborts nothing: exactly-once is for a real one.
+        sink_at(self.address.clone(), "${table}").log_failures_only(true).build().unwrap()
     }
 
     async fn table(&self) -> TableId {
@@ -303,14 +304,52 @@ async fn more_than_the_buffer_holds_waits_for_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_topics_and_exactly_once_are_refused_at_the_start() {
+async fn a_missing_topic_is_refused_at_the_start() {
     let cluster = Cluster::with_topic("orders", 1);
-    let error =
-        sink(&cluster, "order").build().unwrap().check(DeliveryGuarantee::AtLeastOnce).await.unwrap_err();
+    let missing = sink(&cluster, "order").build().unwrap();
+    let error = missing.check(DeliveryGuarantee::AtLeastOnce).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    let error =
-        sink(&cluster, "orders").build().unwrap().check(DeliveryGuarantee::ExactlyOnce).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("create_topic_enabled"), "{error}");
+    let error = missing.open(WriterContext::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    // And at a table's first row, where its name is the topic's.
+    let mut writer = open(sink(&cluster, "${table}")).await;
+    let batch = ChangeBatch::append(rows(&[1], &[None]));
+    let error = writer.write(&TableId::new("shop", "items"), batch).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_was_found_is_not_asked_for_again() {
+    let cluster = Cluster::with_topic("orders", 1);
+    let sink = sink(&cluster, "orders").build().unwrap();
+    sink.check(DeliveryGuarantee::AtLeastOnce).await.unwrap();
+    // Every question fails from here on for longer than the test has patience.
+    let gone = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART; 50];
+    cluster.mock.request_errors(RDKafkaApiKey::Metadata, &gone);
+    sink.open(WriterContext::default()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exactly_once_needs_is_asked_for_at_the_start() {
+    let cluster = Cluster::with_topic("orders", 1);
+    let refused = [
+        (sink(&cluster, "orders").log_failures_only(true), "log_failures_only"),
+        (sink(&cluster, "orders").retries(0_u32), "idempotent"),
+        (sink(&cluster, "orders").property("acks", "1"), "idempotent"),
+        (sink(&cluster, "orders").property("enable.idempotence", "false"), "idempotent"),
+        (sink(&cluster, "${table}"), "transaction_topic"),
+    ];
+    for (builder, reason) in refused {
+        let sink = builder.build().unwrap();
+        let error = sink.check(DeliveryGuarantee::ExactlyOnce).await.unwrap_err();
+        assert!(error.message().contains(reason), "{reason}: {error}");
+    }
+    let sink = sink(&cluster, "${table}").transaction_topic("orders").build().unwrap();
+    sink.check(DeliveryGuarantee::ExactlyOnce).await.unwrap();
+    let context = WriterContext { delivery: DeliveryGuarantee::ExactlyOnce, ..WriterContext::default() };
+    let error = sink.open(context).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "earlier runs were not ended: {error}");
 }
 
 #[test]
@@ -329,11 +368,12 @@ fn wrong_options_are_all_told_at_once() {
     let error = KafkaSink::from_options([
         ("job.writer.bootstrap_servers", "b:1"),
         ("job.writer.topic_name", "a${x}"),
-        ("job.writer.content_type", "canal_json"),
+        ("job.writer.content_type", "csv"),
+        ("job.writer.csv_delimiter", ",,"),
         ("job.writer.properties", r#"{"transactional.id": "t", "sasl.password": "hunter2", "no.such": "1"}"#),
     ])
     .unwrap_err();
-    for part in ["${x}", "canal_json", "transactional.id", "no.such"] {
+    for part in ["${x}", "csv_delimiter", "transactional.id", "no.such"] {
         assert!(error.message().contains(part), "{part}: {error}");
     }
     assert!(!format!("{error:?}").contains("hunter2"));

@@ -10,6 +10,8 @@ source "$here/../lib.sh"
 version=$(sed -n 's:.*<kafka.version>\(.*\)</kafka.version>.*:\1:p' "$here/pom.xml")
 jars=$CACHE_DIR/kafka-$version
 archive=$CACHE_DIR/kafka-$version.jsa
+# Apart from the broker's jars: the class-data archive holds for those alone.
+tools=$CACHE_DIR/kafka-tools-$version
 java_options=(-Xms64m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -Djava.awt.headless=true
   -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server=info
   -Dorg.slf4j.simpleLogger.showDateTime=true)
@@ -19,6 +21,7 @@ PORT_NAMES=(plain controller tls mutual sasl sasltls proxied)
 fetch() {
   need java openssl
   [ -d "$jars" ] || with_cache_lock fetch_jars
+  [ -d "$tools" ] || with_cache_lock fetch_tools
 }
 
 # The folder gets its name only when it is complete.
@@ -30,6 +33,15 @@ fetch_jars() {
   mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
     -DoutputDirectory="$jars.part" >&2
   mv "$jars.part" "$jars"
+}
+
+# The console consumer and producer.
+fetch_tools() {
+  [ ! -d "$tools" ] || return 0
+  need mvn
+  rm -rf "$tools.part"
+  mvn -q -B dependency:copy -Dartifact="org.apache.kafka:kafka-tools:$version" -DoutputDirectory="$tools.part" >&2
+  mv "$tools.part" "$tools"
 }
 
 configure() {
@@ -135,6 +147,7 @@ endpoints() {
   echo "CONNECTOR_TEST_KAFKA_CERTIFICATE=$RUN_DIR/etc/server.crt"
   echo "CONNECTOR_TEST_KAFKA_CLIENT_CERTIFICATE=$RUN_DIR/etc/client.crt"
   echo "CONNECTOR_TEST_KAFKA_CLIENT_KEY=$RUN_DIR/etc/client.key"
+  echo "CONNECTOR_TEST_KAFKA_TOOLS=$jars/*:$tools/*"
   [ ! -e "$RUN_DIR/etc/proxy" ] || echo "CONNECTOR_TEST_KAFKA_PROXIED=127.0.0.1:${PORT[proxied]}"
 }
 

@@ -3,33 +3,25 @@
 //! Keys: `clickhouse` (host:port), `database`, `table`, `state` (folder), `rows`, `partitions`, `replace`.
 //! Writes rows `id` from 0 on with `p = id % partitions`; then prints `done`.
 
-use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use connector_bytehouse_cdw::BytehouseCdwSink;
 use connector_core::{
-    CancellationToken, ChangeBatch, FileCheckpointStore, Pipeline, TableId,
+    ChangeBatch, FileCheckpointStore, Pipeline, TableId,
     arrow::{
         array::{ArrayRef, RecordBatch, UInt64Array},
         datatypes::{DataType, Field, Schema},
     },
     memory::MemorySource,
 };
+use connector_tests::program::{self, Options, Outcome};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter("info").init();
-    let options: BTreeMap<String, String> = std::env::args()
-        .skip(1)
-        .filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
-        .collect();
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?
-        .block_on(run(&options))
+fn main() -> Outcome {
+    program::run("info", write)
 }
 
-async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
-    let get = |key: &str| options.get(key).map(String::as_str).ok_or_else(|| format!("`{key}` is missing"));
+async fn write(options: Options) -> Outcome {
+    let get = |key: &str| options.get(key);
     let (host, port) = get("clickhouse")?.rsplit_once(':').ok_or("`clickhouse` is host:port")?;
     let (rows, partitions): (u64, u64) = (get("rows")?.parse()?, get("partitions")?.parse()?);
     let table = TableId::new(get("database")?, get("table")?);
@@ -62,12 +54,11 @@ async fn run(options: &BTreeMap<String, String>) -> Result<(), Box<dyn Error>> {
         let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
         source.push(if start % 2000 == 0 { "a" } else { "b" }, table.clone(), ChangeBatch::append(batch));
     }
-    let report = Pipeline::new(source, sink)
+    let pipeline = Pipeline::new(source, sink)
         .name("atomic")
         .parallelism(2)
-        .checkpoints(FileCheckpointStore::open(get("state")?)?, Duration::from_millis(100))
-        .run(CancellationToken::new())
-        .await?;
-    println!("done read={} written={}", report.rows_read, report.rows_written);
+        .checkpoints(FileCheckpointStore::open(get("state")?)?, Duration::from_millis(100));
+    let report = program::until_asked(pipeline).await?;
+    program::print_done(&report);
     Ok(())
 }

@@ -23,6 +23,8 @@ mod faults_clickhouse;
 mod faults_kafka;
 mod groups;
 mod kafka;
+mod kafka_exactly_once;
+mod kafka_interop;
 mod kafka_sink;
 mod kafka_source;
 mod kafka_to_clickhouse;

@@ -5,7 +5,7 @@ use connector_core::options::differences;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 51] = [
+const OURS: [&str; 62] = [
     "kafka source job.reader.csv_delimiter",
     "kafka source job.reader.csv_quote",
     "kafka source job.reader.csv_null_text",
@@ -17,6 +17,17 @@ const OURS: [&str; 51] = [
     "kafka source job.reader.prefetch_bytes",
     "kafka source job.reader.request_timeout",
     "kafka sink job.writer.key_format",
+    "kafka sink job.writer.debezium_schema",
+    "kafka sink job.writer.create_topic_enabled",
+    "kafka sink job.writer.create_topic_partitions",
+    "kafka sink job.writer.create_topic_replication_factor",
+    "kafka sink job.writer.create_topic_properties",
+    "kafka sink job.writer.transaction_timeout",
+    "kafka sink job.writer.transaction_topic",
+    "kafka sink job.writer.csv_delimiter",
+    "kafka sink job.writer.csv_quote",
+    "kafka sink job.writer.csv_null_text",
+    "kafka sink job.writer.csv_header",
     "kafka sink job.writer.buffer_bytes",
     "kafka sink job.writer.request_timeout",
     "bytehouse-cdw sink table",

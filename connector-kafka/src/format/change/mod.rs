@@ -48,7 +48,7 @@ use connector_core::{Error, ErrorKind, Result, TableId, TableSchema};
 use jiff::tz::TimeZone;
 use regex::Regex;
 
-pub(crate) use self::{decoder::ChangeDecoder, evolve::Registry};
+pub(crate) use self::{decoder::ChangeDecoder, evolve::Registry, types::mysql_type};
 use super::json::{BinaryText, JsonDecoder, JsonOptions, UnavailableValue};
 
 /// The text that Debezium writes where it does not have a value, unless it is told to write another.

@@ -29,7 +29,7 @@ fn timestamp(precision: u32, zoned: bool) -> DataType {
 }
 
 /// The type that a type of MySQL's has here, such as `int(11) unsigned` or `decimal(10,2)`.
-pub(super) fn mysql_type(text: &str) -> DataType {
+pub(crate) fn mysql_type(text: &str) -> DataType {
     let lower = text.trim().to_ascii_lowercase();
     let name: String = lower.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let arguments: Vec<u32> = lower
