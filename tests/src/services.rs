@@ -23,6 +23,8 @@ pub enum Service {
     Clickhouse18,
     /// A current ClickHouse, without TLS. A wrong password ends the process: test logins on [`Service::Clickhouse18`].
     ClickhouseCurrent,
+    /// Apache Fluss with ZooKeeper.
+    Fluss,
 }
 
 impl Service {
@@ -33,6 +35,7 @@ impl Service {
             Self::Kafka => "kafka",
             Self::Clickhouse18 => "clickhouse-18",
             Self::ClickhouseCurrent => "clickhouse-current",
+            Self::Fluss => "fluss",
         }
     }
 }
@@ -54,6 +57,17 @@ pub struct Kafka {
     pub sasl_bootstrap: String,
     /// The self-signed certificate of the TLS address (PEM), to be trusted by clients.
     pub certificate: PathBuf,
+}
+
+/// Addresses of a Fluss cluster; all are `host:port`. What can be done with it is in [`crate::fluss`].
+#[derive(Clone, Debug)]
+pub struct Fluss {
+    /// Plain text, no login.
+    pub bootstrap: String,
+    /// SASL/PLAIN as [`TESTER`].
+    pub sasl_bootstrap: String,
+    /// The folder with the jars of the servers and of the Java client.
+    pub jars: PathBuf,
 }
 
 /// Which of the two ClickHouse servers.
@@ -116,6 +130,15 @@ pub fn clickhouse_current() -> Option<Clickhouse> {
     available(Service::ClickhouseCurrent, Endpoints::from_environment().clickhouse(Version::Current))
 }
 
+/// The shared Fluss cluster of this test run; `None`, with a line on standard error, when there is none.
+///
+/// # Panics
+/// When there is none although it is required.
+#[must_use]
+pub fn fluss() -> Option<Fluss> {
+    available(Service::Fluss, Endpoints::from_environment().fluss())
+}
+
 /// Whether servers of this kind can be had in this test run; says so on standard error when not.
 ///
 /// # Panics
@@ -126,6 +149,7 @@ pub(crate) fn is_available(service: Service) -> bool {
         Service::Kafka => endpoints.kafka().map(drop),
         Service::Clickhouse18 => endpoints.clickhouse(Version::V18).map(drop),
         Service::ClickhouseCurrent => endpoints.clickhouse(Version::Current).map(drop),
+        Service::Fluss => endpoints.fluss().map(drop),
     };
     available(service, found).is_some()
 }
@@ -154,6 +178,14 @@ impl Endpoints {
             tls_bootstrap: self.get("CONNECTOR_TEST_KAFKA_TLS_BOOTSTRAP")?,
             sasl_bootstrap: self.get("CONNECTOR_TEST_KAFKA_SASL_BOOTSTRAP")?,
             certificate: self.get("CONNECTOR_TEST_KAFKA_CERTIFICATE")?.into(),
+        })
+    }
+
+    pub(crate) fn fluss(&self) -> Option<Fluss> {
+        Some(Fluss {
+            bootstrap: self.get("CONNECTOR_TEST_FLUSS_BOOTSTRAP")?,
+            sasl_bootstrap: self.get("CONNECTOR_TEST_FLUSS_SASL_BOOTSTRAP")?,
+            jars: self.get("CONNECTOR_TEST_FLUSS_JARS")?.into(),
         })
     }
 
