@@ -57,7 +57,8 @@ check_separate_connectors() {
   depends_on_none_of connector-core "$kafka|$bytehouse|$fluss" &&
     depends_on_none_of connector-kafka "$bytehouse|$fluss" &&
     depends_on_none_of connector-bytehouse-common "$kafka|klickhouse|clickhouse|$fluss" &&
-    depends_on_none_of connector-bytehouse-cdw "$kafka|klickhouse|clickhouse|$fluss"
+    depends_on_none_of connector-bytehouse-cdw "$kafka|klickhouse|clickhouse|$fluss" &&
+    depends_on_none_of connector-fluss "$kafka|$bytehouse"
 }
 
 depends_on_none_of() {

@@ -8,6 +8,7 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "a harness fails by failing the test")]
 
 pub mod clickhouse;
+pub mod fluss;
 pub mod kafka;
 pub mod orders;
 pub mod owned;

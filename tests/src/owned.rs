@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::proxy::Proxy;
-use crate::services::{self, Clickhouse, Endpoints, Kafka, Service, Version};
+use crate::services::{self, Clickhouse, Endpoints, Fluss, Kafka, Service, Version};
 
 /// A server of a test's own. It keeps its ports and data over [`stop`](Self::stop), [`kill`](Self::kill) and
 /// [`start_again`](Self::start_again).
@@ -42,6 +42,14 @@ impl OwnedService {
         let target = Endpoints::parse(&owned.lines).get("CONNECTOR_TEST_KAFKA_PROXIED");
         proxy.forward_to(&target.expect("the script prints the port behind the proxy")).await;
         Some(owned)
+    }
+
+    /// Starts a Fluss cluster of so many tablet servers; each bucket has as many replicas.
+    ///
+    /// # Panics
+    /// As [`OwnedService::start`].
+    pub async fn start_fluss(tablets: usize) -> Option<Self> {
+        Self::start_with(Service::Fluss, &[("CONNECTOR_FLUSS_TABLETS", &tablets.to_string())]).await
     }
 
     async fn start_with(service: Service, variables: &[(&str, &str)]) -> Option<Self> {
@@ -82,6 +90,38 @@ impl OwnedService {
     pub fn clickhouse(&self) -> Clickhouse {
         let version = if self.service == Service::Clickhouse18 { Version::V18 } else { Version::Current };
         Endpoints::parse(&self.lines).clickhouse(version).expect("the service is ClickHouse")
+    }
+
+    /// The addresses of a Fluss cluster.
+    ///
+    /// # Panics
+    /// When this is another kind of server.
+    #[must_use]
+    pub fn fluss(&self) -> Fluss {
+        Endpoints::parse(&self.lines).fluss().expect("the service is Fluss")
+    }
+
+    /// Kills one tablet server of a Fluss cluster (SIGKILL); [`OwnedService::start_tablets`] starts it again.
+    ///
+    /// # Panics
+    /// When there is no such tablet server.
+    pub async fn kill_tablet(&self, number: usize) {
+        let file = self.folder().join("etc").join(format!("tablet-{number}.pid"));
+        self.signal("-KILL", &std::fs::read_to_string(file).expect("the tablet server's process")).await;
+    }
+
+    /// Starts again the tablet servers of a Fluss cluster that do not run. Returns before they answer.
+    ///
+    /// # Panics
+    /// When the cluster does not run.
+    pub async fn start_tablets(&self) {
+        let pid = std::fs::read_to_string(self.folder().join("pid")).expect("the cluster's process");
+        self.signal("-USR1", pid.split_whitespace().next().expect("a process id")).await;
+    }
+
+    async fn signal(&self, signal: &str, pid: &str) {
+        let status = Command::new("kill").args([signal, pid.trim()]).status().await.expect("kill");
+        assert!(status.success(), "no process {pid} of {}", self.service);
     }
 
     /// Stops the server in good order and returns once it is gone.

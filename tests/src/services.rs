@@ -25,6 +25,8 @@ pub enum Service {
     ClickhouseCurrent,
     /// Not a server: Python drivers of the native protocol, by other people.
     PythonDrivers,
+    /// Apache Fluss with ZooKeeper.
+    Fluss,
 }
 
 impl Service {
@@ -36,6 +38,7 @@ impl Service {
             Self::Clickhouse18 => "clickhouse-18",
             Self::ClickhouseCurrent => "clickhouse-current",
             Self::PythonDrivers => "python-drivers",
+            Self::Fluss => "fluss",
         }
     }
 }
@@ -67,6 +70,17 @@ pub struct Kafka {
     pub client_key: PathBuf,
     /// The class path of the console tools of the Kafka distribution.
     pub tools: String,
+}
+
+/// Addresses of a Fluss cluster; all are `host:port`. What can be done with it is in [`crate::fluss`].
+#[derive(Clone, Debug)]
+pub struct Fluss {
+    /// Plain text, no login.
+    pub bootstrap: String,
+    /// SASL/PLAIN as [`TESTER`].
+    pub sasl_bootstrap: String,
+    /// The folder with the jars of the servers and of the Java client.
+    pub jars: PathBuf,
 }
 
 /// Which of the two ClickHouse servers.
@@ -138,6 +152,15 @@ pub fn python_drivers() -> Option<PathBuf> {
     available(Service::PythonDrivers, Endpoints::from_environment().python_drivers())
 }
 
+/// The shared Fluss cluster of this test run; `None`, with a line on standard error, when there is none.
+///
+/// # Panics
+/// When there is none although it is required.
+#[must_use]
+pub fn fluss() -> Option<Fluss> {
+    available(Service::Fluss, Endpoints::from_environment().fluss())
+}
+
 /// Whether servers of this kind can be had in this test run; says so on standard error when not.
 ///
 /// # Panics
@@ -149,6 +172,7 @@ pub(crate) fn is_available(service: Service) -> bool {
         Service::Clickhouse18 => endpoints.clickhouse(Version::V18).map(drop),
         Service::ClickhouseCurrent => endpoints.clickhouse(Version::Current).map(drop),
         Service::PythonDrivers => endpoints.python_drivers().map(drop),
+        Service::Fluss => endpoints.fluss().map(drop),
     };
     available(service, found).is_some()
 }
@@ -187,6 +211,14 @@ impl Endpoints {
 
     fn python_drivers(&self) -> Option<PathBuf> {
         self.get("CONNECTOR_TEST_DRIVERS").map(PathBuf::from)
+    }
+
+    pub(crate) fn fluss(&self) -> Option<Fluss> {
+        Some(Fluss {
+            bootstrap: self.get("CONNECTOR_TEST_FLUSS_BOOTSTRAP")?,
+            sasl_bootstrap: self.get("CONNECTOR_TEST_FLUSS_SASL_BOOTSTRAP")?,
+            jars: self.get("CONNECTOR_TEST_FLUSS_JARS")?.into(),
+        })
     }
 
     pub(crate) fn clickhouse(&self, version: Version) -> Option<Clickhouse> {

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 /// Where the names are declared.
-const DECLARATIONS: [&str; 4] = [
+const DECLARATIONS: [&str; 7] = [
     include_str!("../../../connector-core/src/pipeline/metrics.rs"),
     include_str!("../../../connector-kafka/src/source/metrics.rs"),
     include_str!("../../../connector-kafka/src/sink/metrics.rs"),
+    include_str!("../../../connector-fluss/src/source/metrics.rs"),
+    include_str!("../../../connector-fluss/src/sink/metrics.rs"),
+    include_str!("../../../connector-fluss/src/lookup/metrics.rs"),
     include_str!("../../../connector-bytehouse-cdw/src/metrics.rs"),
 ];
 

@@ -2,10 +2,11 @@
 
 use connector_bytehouse_cdw::{BytehouseCdwSinkOptions, BytehouseCdwWriterOptions};
 use connector_core::options::differences;
+use connector_fluss::FlussOptions;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 62] = [
+const OURS: [&str; 78] = [
     "kafka source job.reader.csv_delimiter",
     "kafka source job.reader.csv_quote",
     "kafka source job.reader.csv_null_text",
@@ -30,6 +31,22 @@ const OURS: [&str; 62] = [
     "kafka sink job.writer.csv_header",
     "kafka sink job.writer.buffer_bytes",
     "kafka sink job.writer.request_timeout",
+    "fluss source scan.bounded",
+    "fluss source scan.columns",
+    "fluss source scan.snapshot.max-rows",
+    "fluss source scan.max-batch-rows",
+    "fluss source scan.offset-reset",
+    "fluss source time-zone",
+    "fluss sink client.writer.dynamic-create-partition.enabled",
+    "fluss sink sink.partial-update",
+    "fluss sink sink.flush-timeout",
+    "fluss sink sink.require-primary-key",
+    "fluss sink sink.create-table",
+    "fluss client client.security.protocol",
+    "fluss client client.security.sasl.mechanism",
+    "fluss client client.security.sasl.username",
+    "fluss client client.security.sasl.password",
+    "fluss client table",
     "bytehouse-cdw sink table",
     "bytehouse-cdw sink sink.unique-keys",
     "bytehouse-cdw sink sink.buffer-flush.max-bytes",
@@ -75,6 +92,7 @@ fn every_declared_option_is_the_one_of_the_list() {
     let sets = [
         KafkaSourceOptions::SET,
         KafkaSinkOptions::SET,
+        FlussOptions::SET,
         BytehouseCdwWriterOptions::SET,
         BytehouseCdwSinkOptions::SET,
     ];
