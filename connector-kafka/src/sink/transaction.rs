@@ -159,7 +159,8 @@ pub(super) fn take_over(
 
 /// Opens a transaction. Asks nobody.
 pub(super) fn begin(client: &ThreadedProducer<Listener>, context: &Context) -> Result<()> {
-    client.begin_transaction().map_err(|e| explain(&e, context))
+    // One that another run has fenced only says that it is in the wrong state.
+    client.begin_transaction().map_err(|e| fatal(client).unwrap_or_else(|| explain(&e, context)))
 }
 
 /// What a writer commits its transactions with.

@@ -128,6 +128,32 @@ async fn a_lost_checkpoint_is_made_up_for_by_the_transactions() {
     copy.check(ROWS).await;
 }
 
+/// The later run of one pipeline goes on, the earlier one ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_run_takes_the_place_of_the_first() {
+    let Some(copy) = Copy::new(ROWS).await else { return };
+    let endless = ["checkpoint_ms=50", "unbounded=true", "chains=2"];
+    let mut first = copy.start("first", &endless);
+    first.wait_for_line("checkpoint stored", LIMIT).await;
+    // As on another machine, which has no checkpoint.
+    let state = format!("state={}", copy.folder.path().join("elsewhere").display());
+    let all: Vec<&str> = endless.iter().copied().chain([state.as_str()]).collect();
+    let mut second = copy.start("second", &all);
+    second.wait_for_line("pipeline starts", LIMIT).await;
+    copy.kafka.produce_orders(&copy.from, ROWS..2 * ROWS, 4).await;
+    let status = first.wait(LIMIT).await;
+    assert!(!status.success(), "the first run ends");
+    let log = first.output();
+    assert!(log.contains("another run of the same name took this one's place"), "{log}");
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    while (copy.kafka.read_committed(&copy.to, PARTITIONS).await.len() as u64) < 2 * ROWS {
+        assert!(tokio::time::Instant::now() < deadline && second.is_running(), "{}", second.output());
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert!(second.terminate(LIMIT).await.success(), "{}", second.output());
+    copy.check(2 * ROWS).await;
+}
+
 /// Makes sinks whose tables have topics of their own, which they create.
 struct Topics {
     kafka: Kafka,
