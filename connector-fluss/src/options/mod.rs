@@ -442,8 +442,8 @@ impl FlussOptions {
         static CLIENT_ID: Once = Once::new();
         if self.check_crc {
             CRC.call_once(|| {
-                tracing::debug!(
-                    "client.scanner.log.check-crc: the client does not verify checksums of batches"
+                tracing::warn!(
+                    "client.scanner.log.check-crc: the client does not verify checksums of batches; set it to false to say that you know"
                 )
             });
         }
