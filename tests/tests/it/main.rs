@@ -29,6 +29,7 @@ mod fluss_types;
 mod groups;
 mod kafka;
 mod kafka_exactly_once;
+mod kafka_fluss_clickhouse;
 mod kafka_interop;
 mod kafka_sink;
 mod kafka_source;
