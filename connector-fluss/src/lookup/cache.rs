@@ -53,7 +53,7 @@ fn build<V: Clone + Send + Sync + 'static>(
     after_write: Option<Duration>,
     weight: impl Fn(&V) -> u32 + Send + Sync + 'static,
 ) -> Cache<Box<[u8]>, V> {
-    let mut builder = Cache::builder().weigher(move |_: &Box<[u8]>, value: &V| weight(value));
+    let mut builder = Cache::builder().weigher(move |_, value: &V| weight(value));
     if let Some(rows) = max_rows {
         builder = builder.max_capacity(rows);
     }

@@ -125,11 +125,10 @@ impl FlussLookup {
         let options = given.over(info.get_custom_properties())?;
         let client = if options == given.options { client } else { Arc::new(Client::new(&options)) };
         Self::prepare(client, options, table.clone(), info, key)
-            .await
             .map_err(|e| e.with_operation(OPERATION).with_context("table", table))
     }
 
-    async fn prepare(
+    fn prepare(
         client: Arc<Client>,
         options: FlussOptions,
         table: TableId,

@@ -362,7 +362,8 @@ async fn odd_names_are_names() {
     for server in both() {
         let database = format!("order-{}", unique_name("db"));
         server.execute(&format!("CREATE DATABASE {}", quote(&database))).await;
-        for (name, mode) in [("table", SinkModeName::Insert), ("trans action", SinkModeName::UpsertNoDelete)] {
+        for (name, mode) in [("table", SinkModeName::Insert), ("trans action", SinkModeName::UpsertNoDelete)]
+        {
             let list: Vec<String> = columns.iter().map(|column| format!("{} Int32", quote(column))).collect();
             server
                 .execute(&format!(
