@@ -47,7 +47,8 @@ async fn main() -> Result<()> {
 
     let stop = CancellationToken::new();
     let asked = stop.clone();
-    tokio::spawn(async move {
+    let mut listener = tokio::task::JoinSet::new();
+    listener.spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
             asked.cancel();
         }
