@@ -342,6 +342,8 @@ impl Connection {
         } else {
             self.client.shutdown().await.ok();
         }
+        // The client hears of it now, however long the server takes.
+        drop(self.client);
         if end == Some(Cut::Reset) {
             reset(&server);
         } else {

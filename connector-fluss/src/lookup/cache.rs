@@ -83,6 +83,7 @@ mod tests {
             let cache = build(None, access, write, |rows: &u32| *rows);
             cache.insert([1].into(), 1);
             assert_eq!(cache.get([1].as_slice()), Some(1));
+            #[allow(clippy::disallowed_methods, reason = "a test without a runtime")]
             std::thread::sleep(short * 3);
             assert_eq!(cache.get([1].as_slice()), None);
         }

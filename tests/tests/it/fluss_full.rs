@@ -292,7 +292,8 @@ async fn changes_come_with_their_kinds_whatever_the_table_merges() {
     let Some(site) = Site::new().await else { return };
     let deletes = ChangeBatch::try_new(rows([1], 1), RowKinds::Uniform(RowKind::Delete)).unwrap();
     let batches = [ChangeBatch::append(rows(1..3, 0)), ChangeBatch::append(rows([1], 1)), deletes];
-    let cases: [(&str, &[(&str, &str)], &[&str]); 3] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+    let cases: [Case<'_>; 3] = [
         (
             "full",
             &[],
