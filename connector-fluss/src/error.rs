@@ -435,6 +435,10 @@ fn first_line(message: &str) -> (Option<&str>, String) {
 /// An error for what the client returned.
 pub(crate) fn from_client(error: &ClientError) -> Error {
     match error {
+        // The client's own word, and no server's: a connection that has not loaded the table, as after an outage.
+        ClientError::FlussAPIError { api_error } if api_error.message.starts_with("Table info not found") => {
+            Error::new(ErrorKind::Unavailable, "the connection does not know the table yet").transient()
+        }
         ClientError::FlussAPIError { api_error } => from_code(Code::for_code(api_error.code), &api_error.message),
         ClientError::RpcError { source, .. } => {
             Error::new(ErrorKind::Unavailable, format!("the connection to a server failed: {}", first_line(&source.to_string()).1))
