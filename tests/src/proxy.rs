@@ -139,6 +139,8 @@ struct Counts {
     accepted: AtomicU64,
     to_server: AtomicU64,
     to_client: AtomicU64,
+    /// Bytes to the server of each connection, in the order in which they came.
+    each: Mutex<Vec<u64>>,
 }
 
 impl Proxy {
@@ -248,6 +250,12 @@ impl Proxy {
         self.shared.counts.to_server.load(Ordering::SeqCst)
     }
 
+    /// How many bytes were passed to the server so far on each connection, in the order in which they were accepted.
+    #[must_use]
+    pub fn bytes_to_server_of_each(&self) -> Vec<u64> {
+        lock(&self.shared.counts.each).clone()
+    }
+
     /// How many bytes were passed to the client so far, over all connections.
     #[must_use]
     pub fn bytes_to_client(&self) -> u64 {
@@ -282,10 +290,16 @@ async fn accept_connections(listener: TcpListener, shared: Arc<Shared>) {
             continue;
         };
         shared.counts.accepted.fetch_add(1, Ordering::SeqCst);
+        let number = {
+            let mut each = lock(&shared.counts.each);
+            each.push(0);
+            each.len() - 1
+        };
         // Rules of the connection's own have a sender that nobody else uses.
         let own = lock(&shared.next).pop_front().map(watch::Sender::new);
         let connection = Connection {
             client,
+            number,
             target: lock(&shared.target).clone(),
             rules: own.as_ref().map_or_else(|| shared.rules.subscribe(), watch::Sender::subscribe),
             _own_rules: own,
@@ -299,6 +313,7 @@ async fn accept_connections(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 struct Connection {
+    number: usize,
     client: TcpStream,
     target: String,
     rules: watch::Receiver<Rules>,
@@ -324,14 +339,19 @@ impl Connection {
                 lost: [CLIENT_LOST, SERVER_LOST],
                 rules: self.rules.clone(),
                 passed: 0,
-                total: &self.counts.to_server,
+                count: |passed: u64| {
+                    self.counts.to_server.fetch_add(passed, Ordering::SeqCst);
+                    lock(&self.counts.each)[self.number] += passed;
+                },
             };
             let down = Pump {
                 flow: |rules| rules.to_client,
                 lost: [SERVER_LOST, CLIENT_LOST],
                 rules: self.rules.clone(),
                 passed: 0,
-                total: &self.counts.to_client,
+                count: |passed: u64| {
+                    self.counts.to_client.fetch_add(passed, Ordering::SeqCst);
+                },
             };
             tokio::select! {
                 end = async { tokio::try_join!(up.run(from_client, to_server), down.run(from_server, to_client)) } => {
@@ -370,16 +390,17 @@ fn reset(socket: &TcpStream) {
 }
 
 /// Moves the bytes of one direction of one connection.
-struct Pump<'a> {
+struct Pump<C> {
     flow: fn(&Rules) -> Flow,
     /// How the connection ends when reading fails, and when writing does.
     lost: [Cut; 2],
     rules: watch::Receiver<Rules>,
     passed: u64,
-    total: &'a AtomicU64,
+    /// Told of the bytes that were passed on.
+    count: C,
 }
 
-impl Pump<'_> {
+impl<C: Fn(u64)> Pump<C> {
     /// Ends with `Ok` when this direction has ended and the other may go on, with the cut when both shall end.
     async fn run(mut self, mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), Cut> {
         let mut buffer = vec![0; 64 * 1024];
@@ -418,7 +439,7 @@ impl Pump<'_> {
             to.write_all(&buffer[..length]).await.map_err(|_| self.lost[1])?;
             let length = u64::try_from(length).unwrap_or(u64::MAX);
             self.passed += length;
-            self.total.fetch_add(length, Ordering::SeqCst);
+            (self.count)(length);
             if let Some((_, pause)) = flow.drip {
                 sleep(pause).await;
             }
