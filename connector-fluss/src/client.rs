@@ -16,6 +16,7 @@ use fluss::{
 };
 
 use crate::{
+    connection::Connection,
     error::from_client,
     options::{Acks, FlussOptions, NoKeyAssigner, SecurityProtocol},
 };
@@ -26,7 +27,7 @@ pub(crate) struct Client {
     connect_timeout: Duration,
     request_timeout: Duration,
     quiet: bool,
-    current: Mutex<Option<Arc<FlussConnection>>>,
+    current: Mutex<Option<Arc<Connection>>>,
 }
 
 impl fmt::Debug for Client {
@@ -57,7 +58,7 @@ impl Client {
     }
 
     /// The connection, made when there is none.
-    pub(crate) async fn connection(&self) -> Result<Arc<FlussConnection>> {
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>> {
         if let Some(connection) = self.lock().as_ref() {
             return Ok(Arc::clone(connection));
         }
@@ -67,7 +68,7 @@ impl Client {
         let made = within("fluss.connect", limit, connecting)
             .await
             .map_err(|error| error.with_context("servers", &self.config.bootstrap_servers))?;
-        let made = Arc::new(made);
+        let made = Arc::new(Connection::new(made));
         Ok(Arc::clone(self.lock().get_or_insert(made)))
     }
 
@@ -76,7 +77,7 @@ impl Client {
         &self,
         operation: &'static str,
         info: &TableInfo,
-    ) -> Result<Arc<FlussConnection>> {
+    ) -> Result<Arc<Connection>> {
         let connection = self.connection().await?;
         let metadata = connection.get_metadata();
         let paths = [info.get_table_path().clone()];
@@ -91,14 +92,14 @@ impl Client {
     }
 
     /// Forgets a connection that is of no use any more; the next call makes another one.
-    pub(crate) fn give_up(&self, connection: &Arc<FlussConnection>) {
+    pub(crate) fn give_up(&self, connection: &Arc<Connection>) {
         let mut current = self.lock();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             *current = None;
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<FlussConnection>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,14 +138,9 @@ impl Client {
         self.ask(operation, |admin| async move { admin.get_table_info(&path).await }).await.map_err(named)
     }
 
-    /// Breaks off what writers of the connection have not sent yet, and forgets the connection.
-    pub(crate) async fn close_writers(&self) {
-        let connection = self.lock().take();
-        if let Some(connection) = connection
-            && let Err(error) = connection.close(Duration::ZERO).await
-        {
-            tracing::debug!(error = %from_client(&error), "a writer did not end well");
-        }
+    /// Gives the connection away.
+    pub(crate) fn take_connection(&self) -> Option<Arc<Connection>> {
+        self.lock().take()
     }
 
     /// Runs `make`, which makes scanners or writers, with the client's metrics on or off: they keep what they find then.

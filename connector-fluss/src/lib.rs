@@ -2,6 +2,7 @@
 
 mod catalog;
 mod client;
+mod connection;
 mod error;
 pub mod lookup;
 pub mod options;

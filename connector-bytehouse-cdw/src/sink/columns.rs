@@ -41,6 +41,9 @@ pub(super) struct Columns {
     needed: Vec<String>,
     /// Columns that decide about a row's partition, by their names on the wire.
     pub(super) partition: Vec<String>,
+    /// What came first must be there first. False where nothing is replaced, or the sink's own versions say what replaces
+    /// what.
+    pub(super) in_order: bool,
     /// Fill the version column.
     version: bool,
     /// Fill the delete column.
@@ -79,6 +82,7 @@ impl Columns {
             identity: None,
             needed: Vec::new(),
             partition,
+            in_order: target.upsert.is_some() && (version.is_none() || layout.forgets_deletes),
             version: version.is_some(),
             delete: delete.is_some(),
             deletes,

@@ -10,6 +10,13 @@ use connector_bytehouse_common::{
 
 use crate::config::SinkConfig;
 
+/// Settings of `ReplacingMergeTree` tables whose merges drop deleted rows for good.
+const CLEANING: [&str; 3] = [
+    "clean_deleted_rows",
+    "allow_experimental_replacing_merge_with_cleanup",
+    "enable_replacing_merge_with_cleanup_for_min_age_to_force_merge",
+];
+
 /// What keyed modes have to know of a table beside its key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -23,6 +30,8 @@ pub(crate) struct Layout {
     pub(crate) version: Option<String>,
     /// A version of 0 in a delete asks for no version.
     pub(crate) forced_deletes: bool,
+    /// A delete may be gone before an older row of its key arrives, which would then stay.
+    pub(crate) forgets_deletes: bool,
     /// Columns that an INSERT leaves out keep their values.
     pub(crate) partial_update: bool,
     /// A null leaves the value as it is.
@@ -61,6 +70,12 @@ impl Layout {
             partition_is_identity: !config.cnch_engine || setting("partition_level_unique_keys", true),
             version: version.filter(|name| columns.iter().any(|c| c.name == *name && c.is_writable())),
             forced_deletes: unique,
+            forgets_deletes: CLEANING.iter().any(|name| {
+                definition
+                    .settings
+                    .get(*name)
+                    .is_some_and(|value| !["0", "false", "Never"].contains(&value.trim_matches('\'')))
+            }),
             partial_update: unique
                 && setting("enable_unique_partial_update", false)
                 && config.partial_update != Some(false),

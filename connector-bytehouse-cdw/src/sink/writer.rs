@@ -62,8 +62,8 @@ pub(super) struct Buffer {
 /// Writes rows over a few connections.
 ///
 /// In mode insert, rows are sent while they come in, as blocks of one INSERT that the flush ends; several INSERTs
-/// may wait for their confirmation. In keyed modes and under exactly-once they wait for the flush, and INSERTs into
-/// one table go one after the other. Either way every row is kept in memory until the server has confirmed it, within
+/// may wait for their confirmation. In keyed modes and under exactly-once they wait for the flush. In keyed modes INSERTs into
+/// one table go one after the other, but for tables whose versions the sink fills in, where the order does not matter. Either way every row is kept in memory until the server has confirmed it, within
 /// `sink.buffer-flush.max-bytes`: a failed INSERT is sent again as it was.
 #[derive(Debug)]
 pub struct BytehouseCdwWriter {
@@ -365,11 +365,17 @@ impl BytehouseCdwWriter {
             return Ok(());
         }
         if self.config.mode.is_keyed() {
-            // What came first must be there first. Meanwhile the next rows are made ready.
-            if let Some(buffer) = self.buffers.get_mut(table) {
-                buffer.seal()?;
+            // The next rows are made ready while there is no lane for them.
+            let in_order = match self.buffers.get_mut(table) {
+                Some(buffer) => {
+                    buffer.seal()?;
+                    buffer.route.columns.in_order
+                }
+                None => true,
+            };
+            if in_order {
+                self.lanes.wait_for_table(table).await?;
             }
-            self.lanes.wait_for_table(table).await?;
         }
         if !open {
             let lane = self.lane(table).await?;

@@ -1,12 +1,19 @@
 //! Several INSERTs at a time in mode insert, one after the other in modes with keys; what is given up is ended.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytehouse_testkit::{BytehouseDouble, Fault, LogEntry, Outcome, Point};
 use connector_bytehouse_cdw::{BytehouseCdwSinkBuilder, SinkModeName};
-use connector_core::{ChangeBatch, DeliveryGuarantee, SinkWriter, testkit::orders};
+use connector_core::{
+    ChangeBatch, DeliveryGuarantee, SinkWriter, TableId,
+    arrow::{
+        array::{RecordBatch, UInt64Array},
+        datatypes::{DataType, Field, Schema},
+    },
+    testkit::orders,
+};
 
-use crate::support::{builder, create, double, ids, writer};
+use crate::support::{COLUMNS, builder, create, double, ids, writer};
 
 const AT_LEAST_ONCE: DeliveryGuarantee = DeliveryGuarantee::AtLeastOnce;
 const LONG: Duration = Duration::from_secs(300);
@@ -75,6 +82,53 @@ async fn inserts_into_one_table_keep_their_order_in_modes_with_keys() {
     let second = writer.write(&tables[0], ChangeBatch::append(orders(0..100)));
     tokio::time::timeout(Duration::from_millis(500), second).await.unwrap_err();
     assert_eq!(inserts(&double).iter().filter(|entry| entry.sql.contains("`a`")).count(), 1);
+}
+
+/// The rows with a version of their own.
+fn with_version(rows: &RecordBatch) -> RecordBatch {
+    let mut fields = rows.schema().fields().to_vec();
+    fields.push(Arc::new(Field::new("v", DataType::UInt64, false)));
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(UInt64Array::from(vec![7; rows.num_rows()])));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+#[tokio::test]
+async fn order_does_not_matter_where_the_sink_says_which_version_wins() {
+    for (settings, brought, overlap) in [
+        ("", false, true),
+        (" SETTINGS clean_deleted_rows = 'Never'", false, true),
+        // A merge may have forgotten a delete before the older row comes.
+        (" SETTINGS clean_deleted_rows = 'Always'", false, false),
+        // Two rows may bring the same version: the one that comes last wins.
+        ("", true, false),
+    ] {
+        let double = double().await;
+        let engine = format!("ENGINE = ReplacingMergeTree(v, gone) ORDER BY id{settings}");
+        double.execute(&format!("CREATE TABLE app.t ({COLUMNS}, v UInt64, gone UInt8) {engine}")).unwrap();
+        double.inject(Fault::stall(Point::BeforeStore, LONG));
+        let sink = small(&double, SinkModeName::Upsert)
+            .cnch_engine(false)
+            .connection_properties([("user", "bytehouse")])
+            .build()
+            .unwrap();
+        let mut writer = writer(&sink, AT_LEAST_ONCE).await;
+        let table = TableId::new("app", "t");
+        let rows =
+            || ChangeBatch::append(if brought { with_version(&orders(0..100)) } else { orders(0..100) });
+        writer.write(&table, rows()).await.unwrap();
+        until(|| double.faults_waiting() == 0).await;
+        // The same keys again, while the first INSERT hangs.
+        let second = tokio::time::timeout(Duration::from_millis(500), writer.write(&table, rows())).await;
+        match overlap {
+            true => {
+                second.unwrap().unwrap();
+                until(|| double.table("app.t").unwrap().num_rows() == 100).await;
+            }
+            false => assert!(second.is_err(), "{settings:?}, version brought: {brought}"),
+        }
+        writer.close().await.unwrap();
+    }
 }
 
 #[tokio::test]

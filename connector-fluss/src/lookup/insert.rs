@@ -75,6 +75,7 @@ impl Inserter {
         let rows = self.target.convert(&chosen, Missing::Null)?;
         self.ensure_partitions(client, options, table, &rows).await?;
         let connection = client.connection_for(OPERATION, &self.info).await?;
+        client.with_metrics(|| connection.start_writers())?;
         let writer = client.with_metrics(|| {
             let names: Vec<&str> = self.info.get_primary_keys().iter().map(String::as_str).collect();
             table_of(&connection, &self.info)

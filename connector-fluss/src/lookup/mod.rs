@@ -24,7 +24,7 @@ use connector_core::{
     retry::RetryPolicy,
 };
 use fluss::{
-    client::{FlussConnection, LookupResult, Lookuper, PrefixKeyLookuper},
+    client::{LookupResult, Lookuper, PrefixKeyLookuper},
     metadata::{RowType, TableInfo},
     record::RowAppendRecordBatchBuilder,
     row::ColumnarRow,
@@ -38,6 +38,7 @@ use self::{
 };
 use crate::{
     client::{Client, table_of, within},
+    connection::Connection,
     error::from_client,
     options::{FlussOptions, Given},
     source::{changes::Keys, plan::check_format},
@@ -72,7 +73,7 @@ impl Finder {
 
 /// Finders of one connection; each does one lookup at a time.
 struct Pool {
-    connection: Arc<FlussConnection>,
+    connection: Arc<Connection>,
     idle: Vec<Finder>,
 }
 
@@ -319,7 +320,7 @@ impl FlussLookup {
     }
 
     /// Finders on the present connection.
-    async fn finders(&self, count: usize) -> Result<(Arc<FlussConnection>, Vec<Finder>)> {
+    async fn finders(&self, count: usize) -> Result<(Arc<Connection>, Vec<Finder>)> {
         let connection = self.client.connection_for(OPERATION, &self.info).await?;
         let mut finders = {
             let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -337,7 +338,7 @@ impl FlussLookup {
         Ok((connection, finders))
     }
 
-    fn finder(&self, connection: &FlussConnection) -> Result<Finder> {
+    fn finder(&self, connection: &Connection) -> Result<Finder> {
         let table = table_of(connection, &self.info);
         let made = self.client.with_metrics(|| {
             let lookup = table.new_lookup()?;
@@ -350,7 +351,7 @@ impl FlussLookup {
         made.map_err(|e| from_client(&e))
     }
 
-    fn give_back(&self, connection: &Arc<FlussConnection>, finders: Vec<Finder>) {
+    fn give_back(&self, connection: &Arc<Connection>, finders: Vec<Finder>) {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         match pool.as_mut().filter(|pool| Arc::ptr_eq(&pool.connection, connection)) {
             Some(pool) => pool.idle.extend(finders),

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     client::{Client, table_of},
+    connection::Connection,
     error::from_client,
     options::{DistributionMode, FlussOptions},
     source::plan::check_format,
@@ -74,6 +75,7 @@ pub(crate) fn check(info: &TableInfo, options: &FlussOptions) -> Result<()> {
 /// The client's writers of a table on one connection.
 struct Lane {
     client: Arc<Client>,
+    connection: Arc<Connection>,
     append: Option<Arc<AppendWriter>>,
     /// By the columns that they write; the empty list is all.
     upsert: HashMap<Vec<String>, Arc<UpsertWriter>>,
@@ -317,15 +319,22 @@ impl Table {
         if there {
             return Ok(());
         }
-        let client = match self.lanes.get(&lane) {
-            Some(lane) => Arc::clone(&lane.client),
-            None => sink.lanes.client(lane, &self.options),
+        let (client, connection) = match self.lanes.get(&lane) {
+            Some(lane) => (Arc::clone(&lane.client), Arc::clone(&lane.connection)),
+            None => {
+                let client = sink.lanes.client(lane, &self.options);
+                let connection = client.connection_for(OPERATION, &self.info).await?;
+                client
+                    .with_metrics(|| connection.start_writers())
+                    .map_err(|e| e.with_operation(OPERATION))?;
+                (client, connection)
+            }
         };
-        let connection = client.connection_for(OPERATION, &self.info).await?;
         let refused = |e: ClientError| from_client(&e).with_operation(OPERATION);
         let table = table_of(&connection, &self.info);
         let entry = self.lanes.entry(lane).or_insert_with(|| Lane {
             client: Arc::clone(&client),
+            connection: Arc::clone(&connection),
             append: None,
             upsert: HashMap::new(),
         });
@@ -346,9 +355,9 @@ impl Table {
         Ok(())
     }
 
-    /// The clients that rows went through.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = &Arc<Client>> {
-        self.lanes.values().map(|lane| &lane.client)
+    /// What rows went through.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = (&Arc<Client>, &Arc<Connection>)> {
+        self.lanes.values().map(|lane| (&lane.client, &lane.connection))
     }
 }
 

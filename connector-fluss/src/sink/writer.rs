@@ -12,8 +12,10 @@ use connector_core::{
     TableSchema, WriterContext, arrow::datatypes::Field, async_trait, schema::ColumnPosition,
 };
 
+use futures_util::future::join_all;
+
 use super::{Inner, NO_TOKENS, metrics::SinkMetrics, pending::Pending, table::Table};
-use crate::{catalog::FlussCatalog, client::Client, types::fluss_type};
+use crate::{catalog::FlussCatalog, client::Client, connection::Connection, types::fluss_type};
 
 /// How long [`SinkWriter::close`] takes at most.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
@@ -107,32 +109,29 @@ impl FlussWriter {
     fn fail(&mut self, error: Error, operation: &'static str) -> Error {
         self.failed = true;
         self.metrics.failures.increment(self.pending.failed().max(1));
-        for client in self.clients() {
+        for (client, _) in self.connections() {
             self.sink.lanes.give_up(&client);
         }
         error.with_operation(operation).with_context("rows_not_durable", self.rows)
     }
 
-    fn clients(&self) -> Vec<Arc<Client>> {
-        let mut clients: Vec<Arc<Client>> = Vec::new();
-        for client in self.tables.values().flat_map(Table::clients) {
-            if !clients.iter().any(|other| Arc::ptr_eq(other, client)) {
-                clients.push(Arc::clone(client));
+    /// The connections that rows went through, each once.
+    fn connections(&self) -> Vec<(Arc<Client>, Arc<Connection>)> {
+        let mut found: Vec<(Arc<Client>, Arc<Connection>)> = Vec::new();
+        for (client, connection) in self.tables.values().flat_map(Table::connections) {
+            if !found.iter().any(|(_, other)| Arc::ptr_eq(other, connection)) {
+                found.push((Arc::clone(client), Arc::clone(connection)));
             }
         }
-        clients
+        found
     }
 
     async fn flush_rows(&mut self) -> Result<()> {
         let limit = self.sink.given.options.flush_timeout;
-        let clients = self.clients();
+        let connections = self.connections();
         let all = async {
-            for client in &clients {
-                let connection = client.connection().await?;
-                let writers =
-                    connection.get_or_create_writer_client().map_err(|e| crate::error::from_client(&e))?;
-                // Sends what waits to be sent; what became of it, the writes themselves say.
-                writers.flush().await.map_err(|e| crate::error::from_client(&e))?;
+            for (_, connection) in &connections {
+                connection.flush().await?;
             }
             self.pending.wait().await
         };
@@ -263,34 +262,18 @@ impl SinkWriter for FlussWriter {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
         }
-        let clients = self.clients();
+        let connections = self.connections();
         self.tables.clear();
         self.pending = Pending::default();
-        tokio::time::timeout(CLOSE_DEADLINE, close_unshared(clients)).await.map_err(|_| {
+        let ended = connections.into_iter().filter_map(|(client, connection)| {
+            // Other chains may write through it as well.
+            if Arc::strong_count(&client) == 1 {
+                drop(client.take_connection());
+            }
+            Arc::into_inner(connection).map(Connection::end)
+        });
+        tokio::time::timeout(CLOSE_DEADLINE, join_all(ended)).await.map(drop).map_err(|_| {
             Error::new(ErrorKind::Timeout, "the writer did not end in time").with_operation("fluss.close")
         })
-    }
-}
-
-impl Drop for FlussWriter {
-    fn drop(&mut self) {
-        if self.closed {
-            return;
-        }
-        // Else the client would go on sending what nobody waits for.
-        let clients = self.clients();
-        self.tables.clear();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn(close_unshared(clients)));
-        }
-    }
-}
-
-/// Ends the connections that no other chain of the sink writes through.
-async fn close_unshared(clients: Vec<Arc<Client>>) {
-    for client in clients {
-        if Arc::strong_count(&client) == 1 {
-            client.close_writers().await;
-        }
     }
 }

@@ -10,7 +10,7 @@ use connector_core::{
     arrow::{array::RecordBatch, compute::concat_batches},
     retry::RetryPolicy,
 };
-use fluss::client::{FlussConnection, LogScanner, RecordBatchLogScanner};
+use fluss::client::{LogScanner, RecordBatchLogScanner};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -21,7 +21,7 @@ use super::{
     snapshot::Snapshot,
     split::{FlussOffset, FlussSplit, Part},
 };
-use crate::{client::within, error::is_out_of_range};
+use crate::{client::within, connection::Connection, error::is_out_of_range};
 
 /// How long a poll waits for rows.
 const POLL: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ enum Scanner {
 }
 
 struct LogScan {
-    connection: Arc<FlussConnection>,
+    connection: Arc<Connection>,
     scanner: Scanner,
     /// Since when nothing has come.
     quiet: Instant,
@@ -110,16 +110,14 @@ impl Worker {
             if let Phase::Log(scan) = std::mem::replace(&mut self.phase, Phase::Idle) {
                 self.plan.client.give_up(&scan.connection);
             }
-            let may_pass =
-                error.is_transient() || is_out_of_range(&error) || error.kind() == ErrorKind::NotFound;
-            if !may_pass {
+            if is_permanent(&error) && !is_out_of_range(&error) && error.kind() != ErrorKind::NotFound {
                 return Err(self.named(error));
             }
             // The client's words for a dropped partition, an old offset and a server that is away are much the same.
             match self.look().await {
                 Ok(Look::Dropped) => return Ok(self.dropped()),
                 Ok(Look::There(_)) => {}
-                Err(worse) if !worse.is_transient() => return Err(self.named(worse)),
+                Err(worse) if is_permanent(&worse) => return Err(self.named(worse)),
                 Err(_) => {}
             }
             if since.elapsed() >= self.plan.client.patience() {
@@ -334,6 +332,11 @@ impl Worker {
         self.metrics.rows.increment(rows.num_rows() as u64);
         Ok(vec![(changes.into_batch(rows)?, FlussOffset::Log { next: behind, parts: left })])
     }
+}
+
+/// False also for a question that was asked again and again in vain: a read has more patience than one question.
+fn is_permanent(error: &Error) -> bool {
+    error.retry_state() == RetryState::Permanent
 }
 
 impl Plan {

@@ -316,8 +316,8 @@ impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
     }
 
     /// Sends offsets, none of them negative, to the group. What becomes of them is told by [`Self::result`],
-    /// once for each call. Never waits.
-    pub(crate) fn commit(&self, offsets: &TopicPartitionList) {
+    /// once for each call that gives true. Never waits. False when librdkafka makes no request of them.
+    pub(crate) fn commit(&self, offsets: &TopicPartitionList) -> bool {
         let client = self.consumer.client().native_ptr();
         // SAFETY: client, group, list and queue are alive. librdkafka copies the group and the list into the
         // request, and the request and its options into its own books, so both are destroyed here; a null
@@ -325,7 +325,7 @@ impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
         unsafe {
             let mut request = c::rd_kafka_AlterConsumerGroupOffsets_new(self.group.as_ptr(), offsets.ptr());
             if request.is_null() {
-                return;
+                return false;
             }
             let kind = c::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS;
             let options = c::rd_kafka_AdminOptions_new(client, kind);
@@ -339,21 +339,23 @@ impl<'c, C: ConsumerContext> CommitQueue<'c, C> {
             c::rd_kafka_AdminOptions_destroy(options);
             c::rd_kafka_AlterConsumerGroupOffsets_destroy(request);
         }
+        true
     }
 
     /// The same as a member of the group, which is the ordinary way.
-    pub(crate) fn commit_as_member(&self, offsets: &TopicPartitionList) {
+    pub(crate) fn commit_as_member(&self, offsets: &TopicPartitionList) -> bool {
         // SAFETY: client, list and queue are alive. librdkafka copies the list; without a callback it puts the result
         // into the queue.
-        unsafe {
+        let code = unsafe {
             c::rd_kafka_commit_queue(
                 self.consumer.client().native_ptr(),
                 offsets.ptr(),
                 self.queue.0.as_ptr(),
                 None,
                 ptr::null_mut(),
-            );
-        }
+            )
+        };
+        code == c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
     }
 
     /// The result of one commit, if there is one within `timeout`.

@@ -2,10 +2,11 @@
 //!
 //! librdkafka's calls block, so all of them happen here and none on a thread of the runtime.
 
+mod commits;
 pub(crate) mod group;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     ffi::CString,
     sync::Arc,
     time::{Duration, Instant},
@@ -20,9 +21,12 @@ use rdkafka::{
 };
 use tokio::sync::oneshot;
 
-use self::group::{Group, GroupSettings};
+use self::{
+    commits::Commits,
+    group::{Group, GroupSettings},
+};
 use super::{
-    batch_poll::{BatchQueue, CommitQueue, Failure, Item, Messages},
+    batch_poll::{BatchQueue, Failure, Item, Messages},
     handover::{Assigned, Ending, Handover, Orders},
     health::Health,
     metrics::count_expired,
@@ -89,8 +93,11 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
             return;
         }
     };
-    let queues =
-        BatchQueue::new(&consumer, ROUND_RECORDS).zip(CommitQueue::new(&consumer, settings.group.clone()));
+    let queues = BatchQueue::new(&consumer, ROUND_RECORDS).zip(Commits::new(
+        &consumer,
+        settings.group.clone(),
+        settings.member.is_some(),
+    ));
     let Some((queue, commits)) = queues else {
         drop(started.send(Err(Error::new(ErrorKind::Unexpected, "librdkafka gives no queue"))));
         handover.finish(None);
@@ -112,7 +119,6 @@ pub(crate) fn run(settings: WorkerSettings, handover: &Arc<Handover>, started: o
         group: settings.member.clone().map(Group::new),
         given_up: HashSet::new(),
         commits,
-        unanswered: 0,
         average: 0,
         served: Instant::now(),
         advanced: Instant::now(),
@@ -148,9 +154,7 @@ struct Worker<'c> {
     group: Option<Group>,
     /// Partitions that were assigned once and are not now.
     given_up: HashSet<(String, i32)>,
-    commits: CommitQueue<'c, Context>,
-    /// Commits whose results have not come yet.
-    unanswered: u32,
+    commits: Commits<'c>,
     /// Bytes of an average record, for the length of a round.
     average: usize,
     served: Instant,
@@ -197,7 +201,7 @@ impl Worker<'_> {
         if !orders.add.is_empty() {
             self.assign(orders.add)?;
         }
-        self.commit(&orders.commit);
+        self.commits.add(orders.commit);
         if orders.release { self.finish_revoking() } else { Ok(()) }
     }
 
@@ -239,49 +243,27 @@ impl Worker<'_> {
         if done.is_empty() { Ok(()) } else { self.unassign(&done) }
     }
 
-    /// Sends offsets to the group. A failure is counted, never more: the host's checkpoint is the truth.
-    fn commit(&mut self, offsets: &BTreeMap<(String, i32), i64>) {
-        if offsets.is_empty() {
-            return;
-        }
-        let mut list = TopicPartitionList::new();
-        for ((topic, partition), offset) in offsets {
-            if let Err(e) = list.add_partition_offset(topic, *partition, Offset::Offset(*offset)) {
-                tracing::debug!(topic, partition, offset, error = %e, "an offset cannot be committed");
-            }
-        }
-        // The group lets nobody but its members write offsets while it has some.
-        if self.group.is_some() {
-            self.commits.commit_as_member(&list);
-        } else {
-            self.commits.commit(&list);
-        }
-        self.unanswered += 1;
-    }
-
-    fn note_commit(&mut self, result: Result<(), Code>) {
-        match result {
-            Ok(()) => self.parts.metrics.commits_done.increment(1),
-            Err(code) => {
-                self.parts.metrics.commits_failed.increment(1);
-                self.health.commit_failed(&code.to_string());
+    /// Serves the offsets on their way to the group. A failure is counted, never more: the host's checkpoint is the truth.
+    fn serve_commits(&mut self, timeout: Duration) {
+        while let Some(result) = self.commits.serve(timeout) {
+            match result {
+                Ok(()) => {
+                    self.parts.metrics.commits_done.increment(1);
+                    tracing::debug!("the group has taken offsets");
+                }
+                Err(code) => {
+                    self.parts.metrics.commits_failed.increment(1);
+                    self.health.commit_failed(&code.to_string());
+                }
             }
         }
     }
 
-    fn take_commit_results(&mut self, timeout: Duration) {
-        while self.unanswered > 0 {
-            let Some(result) = self.commits.result(timeout) else { return };
-            self.unanswered -= 1;
-            self.note_commit(result);
-        }
-    }
-
-    /// Gives the commits that were sent last some time to arrive.
+    /// Gives the offsets that were acknowledged last some time to arrive.
     fn settle_commits(&mut self) {
         let until = Instant::now() + COMMIT_WAIT;
-        while self.unanswered > 0 && Instant::now() < until {
-            self.take_commit_results(IDLE);
+        while !self.commits.is_settled() && Instant::now() < until {
+            self.serve_commits(IDLE);
         }
     }
 
@@ -352,7 +334,7 @@ impl Worker<'_> {
     /// Serves the results of commits, and the client's logs and errors.
     fn serve_client(&mut self) -> Result<()> {
         self.served = Instant::now();
-        self.take_commit_results(Duration::ZERO);
+        self.serve_commits(Duration::ZERO);
         // Each call serves one thing; the bound keeps a flood of them from holding up the records.
         for _ in 0..16 {
             match self.consumer.poll(Duration::ZERO) {

@@ -5,7 +5,15 @@ use std::{collections::BTreeSet, time::Duration};
 use connector_core::{ErrorKind, Source, SourceEvent, SourceReader};
 use connector_kafka::{Assignment, KafkaReader, KafkaSource, KafkaSplit, StartupMode};
 
-use crate::common::{Cluster, PATIENCE};
+use rdkafka::{
+    Offset,
+    types::{RDKafkaApiKey, RDKafkaRespErr as Err},
+};
+
+use crate::{
+    common::{Cluster, PATIENCE},
+    lifecycle::committed,
+};
 
 fn member(cluster: &Cluster, strategy: &str) -> KafkaSource {
     cluster
@@ -130,6 +138,33 @@ async fn a_checkpoint_says_where_a_member_goes_on() {
     let error = one.reader.add_splits(vec![KafkaSplit::new("orders", 0)]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(one.reader.remove_splits(&[]).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    one.reader.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_that_a_rebalance_kept_from_the_group_are_sent_again() {
+    let cluster = Cluster::with_topic("orders", 1);
+    let source = member(&cluster, "cooperative-sticky");
+    let mut one = Member::open(&source, Vec::new()).await;
+    pull_until(&mut [&mut one], |members| !members[0].owned.is_empty()).await;
+    let wait_for = async |one: &mut Member, offset| {
+        let until = std::time::Instant::now() + PATIENCE;
+        while committed(&cluster, "loaders") != Offset::Offset(offset) {
+            assert!(std::time::Instant::now() < until, "{:?}", committed(&cluster, "loaders"));
+            one.pull().await;
+        }
+    };
+    wait_for(&mut one, 0).await;
+    for (error, rows) in [
+        (Err::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS, 0..20),
+        (Err::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION, 20..40),
+    ] {
+        // No row comes after these, and nothing is acknowledged again.
+        cluster.mock.request_errors(RDKafkaApiKey::OffsetCommit, &[error, error]);
+        let end = rows.end;
+        cluster.write_rows("orders", 0, rows);
+        wait_for(&mut one, end).await;
+    }
     one.reader.close().await.unwrap();
 }
 

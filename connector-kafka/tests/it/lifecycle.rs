@@ -19,7 +19,7 @@ use crate::common::{Cluster, PATIENCE, Seen, open_all, pull_until, source};
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The offset that the group has for partition 0.
-fn committed(cluster: &Cluster, group: &str) -> Offset {
+pub(crate) fn committed(cluster: &Cluster, group: &str) -> Offset {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", cluster.address())
         .set("group.id", group)

@@ -15,7 +15,10 @@ use connector_tests::{
 };
 
 fn main() -> Outcome {
-    program::run("info,rdkafka=warn,connector_core::pipeline=debug,connector_bytehouse_cdw::sink=debug", copy)
+    program::run(
+        "info,rdkafka=warn,connector_core::pipeline=debug,connector_bytehouse_cdw::sink=debug,connector_kafka::source::worker=debug",
+        copy,
+    )
 }
 
 async fn copy(options: Options) -> Outcome {

@@ -198,13 +198,14 @@ impl Worker<'_> {
             }
         }
         let splits = settings.plan.placed(&admin, splits)?;
-        // Where reading begins is said at once: a start at the end must not move when another member takes over.
+        // Where reading begins is said at once: a start at the end must not move when another member takes over, nor must
+        // one that the host's checkpoint knows of and the group does not.
         let begun: BTreeMap<Place, i64> = splits
             .iter()
             .filter_map(|split| Some(((split.topic.clone(), split.partition), split.offset?.0)))
-            .filter(|(place, _)| fresh.contains(place))
+            .filter(|(place, offset)| committed.get(place) < Some(offset))
             .collect();
-        self.commit(&begun);
+        self.commits.add(begun);
         Ok(splits)
     }
 
@@ -271,6 +272,8 @@ impl Worker<'_> {
             return Ok(());
         };
         self.settle_commits();
+        let places = revoking.list.elements().iter().map(|e| (e.topic().to_owned(), e.partition())).collect();
+        self.commits.forget(&places);
         self.handover.retire(&revoking.tokens);
         if self.is_cooperative() {
             self.consumer.incremental_unassign(&revoking.list).map_err(refused)
