@@ -1,7 +1,11 @@
 //! Fluss's error codes as [`ErrorKind`]s: one table, one test per row. No stack trace of a server gets through.
 
 use connector_core::{Error, ErrorKind};
-use fluss::error::{Error as ClientError, FlussError as Code};
+use fluss::error::FlussError as Code;
+
+mod client;
+
+pub(crate) use self::client::{from_client, is_out_of_range};
 
 /// Whether the call may succeed when tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -407,7 +411,7 @@ fn from_code(code: Code, message: &str) -> Error {
 }
 
 /// The exception's name and the first line of a server's text. What follows is a stack trace.
-fn first_line(message: &str) -> (Option<&str>, String) {
+pub(super) fn first_line(message: &str) -> (Option<&str>, String) {
     const LONGEST: usize = 300;
     let line = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     let named = line
@@ -432,90 +436,10 @@ fn first_line(message: &str) -> (Option<&str>, String) {
     (class, short)
 }
 
-/// An error for what the client returned.
-pub(crate) fn from_client(error: &ClientError) -> Error {
-    match error {
-        // The client's own word, and no server's: a connection that has not loaded the table, as after an outage.
-        ClientError::FlussAPIError { api_error } if api_error.message.starts_with("Table info not found") => {
-            Error::new(ErrorKind::Unavailable, "the connection does not know the table yet").transient()
-        }
-        ClientError::FlussAPIError { api_error } => from_code(Code::for_code(api_error.code), &api_error.message),
-        ClientError::RpcError { source, .. } => {
-            Error::new(ErrorKind::Unavailable, format!("the connection to a server failed: {}", first_line(&source.to_string()).1))
-                .transient()
-        }
-        ClientError::IoUnexpectedError { source, .. } => {
-            Error::new(ErrorKind::Unavailable, format!("the connection to a server failed: {source}")).transient()
-        }
-        ClientError::RemoteStorageUnexpectedError { source, .. } => Error::new(
-            ErrorKind::Unavailable,
-            format!("the remote storage of the log cannot be read: {}", first_line(&source.to_string()).1),
-        )
-        .transient(),
-        ClientError::IoUnsupported { message } => Error::new(
-            ErrorKind::Unsupported,
-            format!("this build cannot read the remote storage of the log; see the features storage-…: {message}"),
-        ),
-        ClientError::UnsupportedVersion { message } => Error::new(
-            ErrorKind::Unsupported,
-            format!("the server is too old or too new for this request: {}", first_line(message).1),
-        ),
-        ClientError::InvalidServerType { message } => Error::new(
-            ErrorKind::OptionInvalid,
-            format!("bootstrap.servers names a server of another kind: {}", first_line(message).1),
-        ),
-        ClientError::UnsupportedOperation { message } => Error::new(ErrorKind::Unsupported, first_line(message).1),
-        ClientError::WriterClosed { .. } => Error::new(ErrorKind::Closed, "the writer is closed"),
-        ClientError::BufferExhausted { .. } => Error::new(
-            ErrorKind::Timeout,
-            "no memory for rows became free in time; raise client.writer.buffer.memory-size or sink.flush-timeout",
-        )
-        .transient(),
-        ClientError::UnexpectedError { message, source } => from_unexpected(message, source.as_deref()),
-        ClientError::RowConvertError { message } => {
-            Error::new(ErrorKind::DataInvalid, format!("a row cannot be read or written: {}", first_line(message).1))
-        }
-        ClientError::IllegalArgument { message } => {
-            Error::new(ErrorKind::OptionInvalid, format!("the client does not accept that: {}", first_line(message).1))
-        }
-        ClientError::ArrowError { source, .. } => {
-            Error::new(ErrorKind::DataInvalid, format!("rows cannot be read or written: {}", first_line(&source.to_string()).1))
-        }
-        ClientError::JsonSerdeError { message } => {
-            Error::new(ErrorKind::Unexpected, format!("the server's answer cannot be read: {}", first_line(message).1))
-        }
-        ClientError::WakeupError { .. } => Error::new(ErrorKind::Unavailable, "the client was woken up").transient(),
-    }
-}
-
-/// The client wraps other errors, and makes texts of some.
-fn from_unexpected(message: &str, source: Option<&(dyn std::error::Error + Send + Sync + 'static)>) -> Error {
-    if let Some(inner) = source.and_then(|source| source.downcast_ref::<ClientError>()) {
-        return from_client(inner);
-    }
-    let line = first_line(message).1;
-    let (kind, again, text) = if message.contains("is out of range") {
-        (ErrorKind::CheckpointInvalid, false, "the offset is not in the log any more")
-    } else if message.contains("No leader found") {
-        (ErrorKind::Unavailable, true, "a bucket has no leader at the moment")
-    } else if message.contains("Fail to wait write result") || message.contains("broadcast was dropped") {
-        (ErrorKind::Unavailable, true, "the client gave up a write")
-    } else {
-        (ErrorKind::Unexpected, false, "the client met an error that is not foreseen here")
-    };
-    let error = Error::new(kind, format!("{text}: {line}"));
-    if again { error.transient() } else { error }
-}
-
-/// True for what the client says of an offset that the log does not have.
-pub(crate) fn is_out_of_range(error: &Error) -> bool {
-    error.kind() == ErrorKind::CheckpointInvalid
-}
-
 #[cfg(test)]
 mod tests {
     use connector_core::RetryState;
-    use fluss::error::ApiError;
+    use fluss::error::{ApiError, Error as ClientError};
 
     use super::*;
 
@@ -556,57 +480,5 @@ mod tests {
         assert!(!unknown.message().contains("Y.java"), "{unknown}");
         let long = api(-1, &"x".repeat(5000));
         assert!(long.message().len() < 500);
-    }
-
-    #[test]
-    fn errors_of_the_client_itself() {
-        let unexpected = |text: &str| {
-            from_client(&ClientError::UnexpectedError { message: text.to_owned(), source: None })
-        };
-        let gone = unexpected("The fetching offset 3 is out of range: …");
-        assert_eq!(gone.kind(), ErrorKind::CheckpointInvalid);
-        assert!(is_out_of_range(&gone));
-        let no_leader = unexpected("No leader found for table bucket: 1.");
-        assert!(no_leader.is_transient() && no_leader.kind() == ErrorKind::Unavailable);
-        assert!(unexpected("Fail to wait write result Dropped").is_transient());
-        assert!(!unexpected("anything").is_transient());
-        let wrapped = ClientError::UnexpectedError {
-            message: "outer".to_owned(),
-            source: Some(Box::new(ClientError::FlussAPIError {
-                api_error: ApiError { code: 7, message: String::new() },
-            })),
-        };
-        assert_eq!(from_client(&wrapped).kind(), ErrorKind::NotFound);
-        let kind = |error: ClientError| (from_client(&error).kind(), from_client(&error).is_transient());
-        let message = String::new;
-        assert_eq!(kind(ClientError::BufferExhausted { message: message() }), (ErrorKind::Timeout, true));
-        assert_eq!(kind(ClientError::WriterClosed { message: message() }), (ErrorKind::Closed, false));
-        assert_eq!(
-            kind(ClientError::UnsupportedVersion { message: message() }),
-            (ErrorKind::Unsupported, false)
-        );
-        assert_eq!(
-            kind(ClientError::UnsupportedOperation { message: message() }),
-            (ErrorKind::Unsupported, false)
-        );
-        assert_eq!(
-            kind(ClientError::InvalidServerType { message: message() }),
-            (ErrorKind::OptionInvalid, false)
-        );
-        assert_eq!(
-            kind(ClientError::IllegalArgument { message: message() }),
-            (ErrorKind::OptionInvalid, false)
-        );
-        assert_eq!(
-            kind(ClientError::RowConvertError { message: message() }),
-            (ErrorKind::DataInvalid, false)
-        );
-        assert_eq!(kind(ClientError::IoUnsupported { message: message() }), (ErrorKind::Unsupported, false));
-        assert_eq!(kind(ClientError::WakeupError { message: message() }), (ErrorKind::Unavailable, true));
-        let io = std::io::Error::other("reset");
-        assert_eq!(
-            kind(ClientError::IoUnexpectedError { message: message(), source: io }),
-            (ErrorKind::Unavailable, true)
-        );
     }
 }
