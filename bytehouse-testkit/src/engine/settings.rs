@@ -63,7 +63,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     setting_type(name).is_some() || NEWER.contains(&name) || SHOWN.contains(&name)
 }
 
-const TABLE_SETTINGS: [&str; 52] = [
+const TABLE_SETTINGS: [&str; 55] = [
     "allow_nullable_key",
     "cloud_enable_staging_area",
     "cnch_merge_enable_batch_select",
