@@ -7,7 +7,7 @@ use crate::{
     cli::Job,
     measure::Outcome,
     way::Program,
-    ways::{client, compose, decode, insert, peers, pipeline, read, write},
+    ways::{client, compose, decode, fluss, insert, peers, pipeline, read, write},
 };
 
 /// Runs the way and prints its outcome as the only line on standard output.
@@ -19,6 +19,12 @@ pub(crate) async fn run(job: &Job) -> Result<()> {
 
 async fn measure(job: &Job) -> Result<Outcome> {
     match job.way.program {
+        Program::FlussAppend => fluss::append(job).await,
+        Program::FlussAppendBare => fluss::append_bare(job).await,
+        Program::FlussScan => fluss::scan(job).await,
+        Program::FlussScanBare => fluss::scan_bare(job).await,
+        Program::FlussLookup => fluss::lookup(job).await,
+        Program::FlussLookupBare => fluss::lookup_bare(job).await,
         Program::ReadOurs => read::ours(job).await,
         Program::ReadGroup => read::group(job).await,
         Program::ReadDebezium => read::debezium(job).await,

@@ -87,6 +87,27 @@ pub(crate) const FIGURES: &[Figure] = &[
         Goal::RatioAtLeast(0.9),
     ),
     figure(
+        "fluss-append",
+        Metric::Speed,
+        Way::new(Program::FlussAppend, Target::Nowhere),
+        &[Way::new(Program::FlussAppendBare, Target::Nowhere)],
+        Goal::RatioAtLeast(0.9),
+    ),
+    figure(
+        "fluss-scan",
+        Metric::Speed,
+        Way::new(Program::FlussScan, Target::Nowhere),
+        &[Way::new(Program::FlussScanBare, Target::Nowhere)],
+        Goal::RatioAtLeast(0.9),
+    ),
+    figure(
+        "fluss-lookup",
+        Metric::Speed,
+        Way::new(Program::FlussLookup, Target::Nowhere),
+        &[Way::new(Program::FlussLookupBare, Target::Nowhere)],
+        Goal::RatioAtLeast(0.9),
+    ),
+    figure(
         "insert-null",
         Metric::Speed,
         NULL,

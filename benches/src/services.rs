@@ -3,13 +3,18 @@
 use std::{env, fs, path::Path};
 
 use anyhow::{Context as _, Result};
-use connector_tests::services::{self, Clickhouse, Kafka, Service, Version};
+use connector_tests::services::{self, Clickhouse, Fluss, Kafka, Service, Version};
 
 use crate::measure::process_cpu;
 
 /// The Kafka of this run.
 pub(crate) fn kafka() -> Result<Kafka> {
     services::kafka().context("Kafka does not run; use ./dev bench, or ./dev services start")
+}
+
+/// The Fluss cluster of this run.
+pub(crate) fn fluss() -> Result<Fluss> {
+    services::fluss().context("Fluss does not run; use ./dev bench, or ./dev services start")
 }
 
 /// A ClickHouse of this run.

@@ -7,6 +7,18 @@ use crate::{rows, services};
 /// What a run does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Program {
+    /// Our Fluss sink, from Arrow batches.
+    FlussAppend,
+    /// The writer of fluss-rs over the same batches.
+    FlussAppendBare,
+    /// Our Fluss source, whole batches of a log table.
+    FlussScan,
+    /// The scanner of fluss-rs over the same table.
+    FlussScanBare,
+    /// Our lookups by primary key.
+    FlussLookup,
+    /// Those of fluss-rs, as many at a time.
+    FlussLookupBare,
     /// Our Kafka source into Arrow batches.
     ReadOurs,
     /// The same as a member of a group.
@@ -76,7 +88,7 @@ pub(crate) struct Way {
 }
 
 /// Ways that are compared take turns: all ways of a group run once in each round.
-pub(crate) const GROUPS: [&[Way]; 7] = [
+pub(crate) const GROUPS: [&[Way]; 10] = [
     &[
         Way::new(Program::ReadOurs, Target::Nowhere),
         Way::new(Program::ReadGroup, Target::Nowhere),
@@ -104,6 +116,9 @@ pub(crate) const GROUPS: [&[Way]; 7] = [
         Way::new(Program::InsertFlushes, Target::Replacing),
         Way::new(Program::UpsertFlushes, Target::Replacing),
     ],
+    &[Way::new(Program::FlussAppend, Target::Nowhere), Way::new(Program::FlussAppendBare, Target::Nowhere)],
+    &[Way::new(Program::FlussScan, Target::Nowhere), Way::new(Program::FlussScanBare, Target::Nowhere)],
+    &[Way::new(Program::FlussLookup, Target::Nowhere), Way::new(Program::FlussLookupBare, Target::Nowhere)],
     &[Way::new(Program::InsertOurs, Target::OldNull), Way::new(Program::InsertPrebuilt, Target::OldNull)],
     &[
         Way::new(Program::PipelineOurs, Target::Orders),
@@ -132,6 +147,12 @@ impl Way {
     /// A name for the command line and the report.
     pub(crate) fn name(self) -> String {
         let program = match self.program {
+            Program::FlussAppend => "fluss-append-ours",
+            Program::FlussAppendBare => "fluss-append-client",
+            Program::FlussScan => "fluss-scan-ours",
+            Program::FlussScanBare => "fluss-scan-client",
+            Program::FlussLookup => "fluss-lookup-ours",
+            Program::FlussLookupBare => "fluss-lookup-client",
             Program::ReadOurs => "read-ours",
             Program::ReadGroup => "read-ours-group",
             Program::ReadDebezium => "read-ours-debezium",

@@ -3,6 +3,7 @@
 pub(crate) mod client;
 pub(crate) mod compose;
 pub(crate) mod decode;
+pub(crate) mod fluss;
 pub(crate) mod insert;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
