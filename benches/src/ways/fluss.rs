@@ -27,7 +27,7 @@ use connector_tests::{mix, services::Fluss, unique_name};
 use fluss::{
     client::{AppendWriter, EARLIEST_OFFSET, FlussConnection},
     metadata::TablePath,
-    row::{GenericRow, InternalRow as _},
+    row::{DataGetters as _, GenericRow},
 };
 use futures_util::future::try_join_all;
 
