@@ -279,11 +279,10 @@ impl FlussLookup {
             1
         };
         let (connection, finders) = self.finders(open.len().min(at_once)).await?;
-        let limit = self.client.request_timeout().saturating_add(self.options.lookup_batch_timeout);
         let row = ColumnarRow::new(Arc::new(by.clone()), Arc::clone(&self.key_type), 0, None)
             .map_err(|e| from_client(&e))?;
-        let next = AtomicUsize::new(0);
-        let next = &next;
+        let (next, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (next, answered) = (&next, &answered);
         let mut workers: FuturesUnordered<_> = finders
             .into_iter()
             .map(|mut finder| {
@@ -291,7 +290,8 @@ impl FlussLookup {
                 async move {
                     while let Some(place) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
                         row.set_row_id(*place);
-                        let rows = within(OPERATION, limit, finder.find(&row)).await?;
+                        let rows = finder.find(&row).await.map_err(|e| from_client(&e))?;
+                        answered.fetch_add(1, Ordering::Relaxed);
                         let count = rows.get_rows().map_err(|e| from_client(&e))?.len();
                         if let Some(entry) =
                             entries.lock().unwrap_or_else(PoisonError::into_inner).get_mut(*place)
@@ -304,19 +304,39 @@ impl FlussLookup {
             })
             .collect();
         let mut done = Vec::new();
-        while let Some(outcome) = workers.next().await {
-            match outcome {
-                Ok(finder) => done.push(finder),
-                Err(error) => {
-                    if error.is_transient() {
-                        self.client.give_up(&connection);
-                    }
-                    return Err(error);
-                }
+        let all = async {
+            while let Some(finder) = workers.next().await.transpose()? {
+                done.push(finder);
+            }
+            Ok(())
+        };
+        let outcome = self.while_answers_come(answered, all).await;
+        match &outcome {
+            Ok(()) => self.give_back(&connection, done),
+            Err(error) if error.is_transient() => self.client.give_up(&connection),
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    /// Waits for lookups as long as answers come. One clock for all of them: one for each lookup costs more than the lookup.
+    async fn while_answers_come(
+        &self,
+        answered: &AtomicUsize,
+        all: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
+        let limit = self.client.request_timeout().saturating_add(self.options.lookup_batch_timeout);
+        let mut all = std::pin::pin!(all);
+        let mut seen = 0;
+        loop {
+            if let Ok(outcome) = tokio::time::timeout(limit, all.as_mut()).await {
+                return outcome;
+            }
+            let now = answered.load(Ordering::Relaxed);
+            if std::mem::replace(&mut seen, now) == now {
+                return within(OPERATION, Duration::ZERO, std::future::pending()).await;
             }
         }
-        self.give_back(&connection, done);
-        Ok(())
     }
 
     /// Finders on the present connection.

@@ -229,6 +229,9 @@ fn check_length(column: &ArrayRef, kind: &DataType, name: &str) -> Result<()> {
     }
 }
 
+/// The first nanosecond whose millisecond can be told in nanoseconds: before it, readers of a row cannot.
+const EARLIEST_NANOS: i64 = i64::MIN / 1_000_000 * 1_000_000;
+
 /// Digits that an Arrow unit has and the column's precision has not. The server would keep some and cut others.
 fn check_digits(column: &ArrayRef, kind: &DataType, keyed: bool, name: &str) -> Result<()> {
     let (precision, what) = match kind {
@@ -254,6 +257,10 @@ fn check_digits(column: &ArrayRef, kind: &DataType, keyed: bool, name: &str) -> 
     if unit == TimeUnit::Second && matches!(column.data_type(), ArrowType::Timestamp(..)) {
         let too_far = |value: i64| value.checked_mul(1000).is_none();
         return refuse_where(column, name, "the time is too far away", too_far);
+    }
+    if keyed && unit == TimeUnit::Nanosecond && matches!(column.data_type(), ArrowType::Timestamp(..)) {
+        let text = "a primary-key table counts whole milliseconds first, and that one is out of the range of nanoseconds";
+        refuse_where(column, name, text, |value| value < EARLIEST_NANOS)?;
     }
     let spare = super::digits(unit).saturating_sub(precision);
     if spare == 0 {
@@ -356,6 +363,12 @@ mod tests {
             one(DataTypes::time_with_precision(9), times, true).unwrap_err().context_value("row"),
             Some("1")
         );
+        // The lowest millisecond of the nanoseconds is not a whole one.
+        let lowest: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![EARLIEST_NANOS, i64::MIN]));
+        assert!(one(DataTypes::timestamp_with_precision(9), Arc::clone(&lowest), false).is_ok());
+        let error = one(DataTypes::timestamp_with_precision(9), Arc::clone(&lowest), true).unwrap_err();
+        assert_eq!((error.kind(), error.context_value("row")), (ErrorKind::DataInvalid, Some("1")));
+        assert!(one(DataTypes::timestamp_with_precision(9), lowest.slice(0, 1), true).is_ok());
         let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]));
         assert!(one(DataTypes::timestamp_with_precision(0), far, true).is_err());
     }
