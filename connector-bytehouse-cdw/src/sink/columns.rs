@@ -20,7 +20,7 @@ use connector_core::{
 };
 
 use super::{
-    compact::{Identity, Round},
+    compact::{Identity, Piece},
     target::{DELETE_FLAG, Target, Upsert},
 };
 use crate::config::{SinkConfig, SinkMode};
@@ -189,14 +189,14 @@ impl Columns {
     }
 
     /// Rows for the wire. Their versions go up from `version`.
-    pub(super) fn build(&self, round: &Round, version: u64) -> Result<RecordBatch> {
-        let is_delete = |row| round.fates.is_delete(row);
+    pub(super) fn build(&self, piece: &Piece, version: u64) -> Result<RecordBatch> {
+        let is_delete = |row| piece.fates.is_delete(row);
         match self.identity.as_ref().filter(|identity| identity.forced_deletes) {
             Some(Identity { version: Some(name), .. }) => {
-                let rows = with_versions(&round.rows, name, is_delete)?;
+                let rows = with_versions(&piece.rows, name, is_delete)?;
                 self.complete(&rows, version, is_delete)
             }
-            _ => self.complete(&round.rows, version, is_delete),
+            _ => self.complete(&piece.rows, version, is_delete),
         }
     }
 

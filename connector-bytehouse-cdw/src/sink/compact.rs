@@ -5,7 +5,7 @@ use connector_core::{
     arrow::{
         array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array},
         buffer::NullBuffer,
-        compute::{cast, concat_batches, take_record_batch},
+        compute::{cast, concat, concat_batches, take_record_batch},
         datatypes::{DataType, UInt64Type},
         error::ArrowError,
         row::{RowConverter, Rows, SortField},
@@ -29,9 +29,12 @@ pub(super) struct Identity {
     pub(super) partial: Option<Option<String>>,
 }
 
-/// Rows for one INSERT, in their order.
+/// Rows for one INSERT, in their order, as the batches that they came in.
+pub(super) type Round = Vec<Piece>;
+
+/// Some rows of a round.
 #[derive(Debug)]
-pub(super) struct Round {
+pub(super) struct Piece {
     pub(super) rows: RecordBatch,
     /// What each row is to do.
     pub(super) fates: Fates,
@@ -55,6 +58,13 @@ impl Fates {
         }
     }
 
+    pub(super) fn any_delete(&self) -> bool {
+        match self {
+            Self::Uniform(fate) => *fate == Fate::Delete,
+            Self::PerRow(fates) => fates.contains(&Fate::Delete),
+        }
+    }
+
     /// True for rows that delete.
     pub(super) fn is_delete(&self, row: usize) -> bool {
         match self {
@@ -73,15 +83,18 @@ impl Fates {
     }
 }
 
+/// Pieces of fewer rows than this are joined: a block costs more than the copy.
+const SMALL_PIECE: usize = 4096;
+
 /// Keeps the rows that count, in their order. No key is in two rows of a round; where the order of two rows of one key
 /// matters to the table, they are in two rounds.
 ///
 /// All batches have the same columns.
 pub(super) fn compact(batches: &[ChangeBatch], identity: &Identity) -> Result<Vec<Round>> {
-    let Some(first) = batches.first() else { return Ok(Vec::new()) };
-    let rows =
-        concat_batches(&first.rows().schema(), batches.iter().map(ChangeBatch::rows)).map_err(failed)?;
-    let keys = Keys::of(&rows, &identity.columns)?;
+    if batches.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = Keys::of(batches, &identity.columns)?;
     let fates = fates(batches, identity.mode, &keys);
     if u32::try_from(fates.len()).is_err() {
         return Err(Error::new(
@@ -90,25 +103,48 @@ pub(super) fn compact(batches: &[ChangeBatch], identity: &Identity) -> Result<Ve
         ));
     }
     let rounds = match (&identity.partial, &identity.version) {
-        (Some(named), _) => steps_of_each(&rows, &keys, &fates, named.as_deref())?,
-        (None, Some(version)) => newest_of_each(&rows, &keys, &fates, version, identity.forced_deletes)?,
+        (Some(named), _) => steps_of_each(batches, &keys, &fates, named.as_deref())?,
+        (None, Some(version)) => newest_of_each(batches, &keys, &fates, version, identity.forced_deletes)?,
         (None, None) => vec![last_of_each(&keys, &fates)],
     };
-    rounds.into_iter().filter(|chosen| !chosen.is_empty()).map(|chosen| pick(&rows, &fates, chosen)).collect()
+    rounds
+        .into_iter()
+        .filter(|chosen| !chosen.is_empty())
+        .map(|chosen| pick(batches, &fates, &chosen))
+        .collect()
 }
 
 fn failed(error: ArrowError) -> Error {
     Error::new(ErrorKind::Unexpected, "cannot compact rows by their key").with_source(error)
 }
 
-fn pick(rows: &RecordBatch, fates: &[Fate], chosen: Vec<u32>) -> Result<Round> {
-    let left = Fates::of(chosen.iter().map(|row| fates[*row as usize]).collect());
-    let rows = if chosen.len() == rows.num_rows() {
-        rows.clone()
-    } else {
-        take_record_batch(rows, &UInt32Array::from(chosen)).map_err(failed)?
-    };
-    Ok(Round { rows, fates: left })
+/// The chosen rows, ascending, of each batch. A batch of which all count is not copied.
+fn pick(batches: &[ChangeBatch], fates: &[Fate], chosen: &[u32]) -> Result<Round> {
+    let mut pieces = Vec::with_capacity(batches.len());
+    let (mut start, mut rest) = (0_u32, chosen);
+    for batch in batches {
+        let count = u32::try_from(batch.num_rows()).unwrap_or(u32::MAX);
+        let end = start.saturating_add(count);
+        let (here, behind) = rest.split_at(rest.partition_point(|row| *row < end));
+        rest = behind;
+        if !here.is_empty() {
+            let rows = if here.len() == batch.num_rows() {
+                batch.rows().clone()
+            } else {
+                let places = UInt32Array::from_iter_values(here.iter().map(|row| row - start));
+                take_record_batch(batch.rows(), &places).map_err(failed)?
+            };
+            pieces.push((rows, here));
+        }
+        start = end;
+    }
+    let fates = |rows: &[u32]| Fates::of(rows.iter().map(|row| fates[*row as usize]).collect());
+    if pieces.len() > 1 && chosen.len() / pieces.len() < SMALL_PIECE {
+        let rows =
+            concat_batches(&pieces[0].0.schema(), pieces.iter().map(|(rows, _)| rows)).map_err(failed)?;
+        return Ok(vec![Piece { rows, fates: fates(chosen) }]);
+    }
+    Ok(pieces.into_iter().map(|(rows, places)| Piece { rows, fates: fates(places) }).collect())
 }
 
 fn fates(batches: &[ChangeBatch], mode: SinkMode, keys: &Keys) -> Vec<Fate> {
@@ -141,10 +177,12 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(rows: &RecordBatch, columns: &[String]) -> Result<Self> {
-        let columns: Vec<ArrayRef> =
-            columns.iter().map(|name| column(rows, name).cloned()).collect::<Result<_>>()?;
-        Ok(Self { rows: comparable(&columns)?, hasher: DefaultHashBuilder::default() })
+    fn of(batches: &[ChangeBatch], columns: &[String]) -> Result<Self> {
+        let batches = batches.iter().map(|batch| {
+            columns.iter().map(|name| column(batch.rows(), name).cloned()).collect::<Result<Vec<_>>>()
+        });
+        let rows = comparable(&batches.collect::<Result<Vec<_>>>()?)?;
+        Ok(Self { rows, hasher: DefaultHashBuilder::default() })
     }
 
     fn len(&self) -> usize {
@@ -183,13 +221,29 @@ fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
     })
 }
 
-fn comparable(columns: &[ArrayRef]) -> Result<Rows> {
+/// A column of all batches in one.
+fn whole_column(batches: &[ChangeBatch], name: &str) -> Result<ArrayRef> {
+    let parts = batches
+        .iter()
+        .map(|batch| column(batch.rows(), name).map(AsRef::as_ref))
+        .collect::<Result<Vec<_>>>()?;
+    concat(&parts).map_err(failed)
+}
+
+/// The columns of all batches, one behind the other, as bytes that compare as their values do.
+fn comparable(batches: &[Vec<ArrayRef>]) -> Result<Rows> {
     let unsupported = |e: ArrowError| {
         Error::new(ErrorKind::Unsupported, "a key column has a type that cannot be a key").with_source(e)
     };
-    let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let converter = RowConverter::new(fields).map_err(unsupported)?;
-    converter.convert_columns(columns).map_err(unsupported)
+    let types =
+        batches.first().into_iter().flatten().map(|column| SortField::new(column.data_type().clone()));
+    let converter = RowConverter::new(types.collect()).map_err(unsupported)?;
+    let count = batches.iter().map(|columns| columns.first().map_or(0, Array::len)).sum();
+    let mut rows = converter.empty_rows(count, 0);
+    for columns in batches {
+        converter.append(&mut rows, columns).map_err(unsupported)?;
+    }
+    Ok(rows)
 }
 
 /// Index of the last row of each key that counts, ascending.
@@ -215,15 +269,15 @@ fn last_of_each(keys: &Keys, fates: &[Fate]) -> Vec<u32> {
 /// The newest row of each key by its version, the later one where two are equal. A delete that asks for no version goes
 /// first, in a round of its own, where a row follows it that might be older than what it deletes.
 fn newest_of_each(
-    rows: &RecordBatch,
+    batches: &[ChangeBatch],
     keys: &Keys,
     fates: &[Fate],
     version: &str,
     forced_deletes: bool,
 ) -> Result<Vec<Vec<u32>>> {
-    let version = column(rows, version)?;
-    let versions = comparable(&[ArrayRef::clone(version)])?;
-    let unversioned = unversioned(version)?;
+    let version = whole_column(batches, version)?;
+    let versions = comparable(&[vec![ArrayRef::clone(&version)]])?;
+    let unversioned = unversioned(&version)?;
     let forced =
         |row: u32| forced_deletes && fates[row as usize] == Fate::Delete && unversioned[row as usize];
     let (numbers, count) = keys.numbered(fates);
@@ -264,13 +318,13 @@ fn unversioned(version: &ArrayRef) -> Result<Vec<bool>> {
 /// The rows of each key that change columns which no later row changes, one round after the other: the table sees
 /// them in their order. A delete makes what came before it void.
 fn steps_of_each(
-    rows: &RecordBatch,
+    batches: &[ChangeBatch],
     keys: &Keys,
     fates: &[Fate],
     named: Option<&str>,
 ) -> Result<Vec<Vec<u32>>> {
-    let changed = named.map(|name| column(rows, name)).transpose()?;
-    let changed = changed.map(|changed| comparable(&[ArrayRef::clone(changed)])).transpose()?;
+    let changed = named.map(|name| whole_column(batches, name)).transpose()?;
+    let changed = changed.map(|changed| comparable(&[vec![changed]])).transpose()?;
     let same_columns = |left: u32, right: u32| {
         let changed = changed.as_ref();
         changed.is_none_or(|changed| changed.row(left as usize) == changed.row(right as usize))

@@ -428,21 +428,22 @@ impl Buffer {
             return Ok(());
         };
         for round in compact(&rows, identity)? {
-            let count = round.rows.num_rows();
-            if !route.columns.deletes && (0..count).any(|row| round.fates.is_delete(row)) {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    "rows are to be deleted, and they bring the table's is_deleted column themselves, which says what is \
-                     deleted; leave it out, or use mode upsert-no-delete",
-                )
-                .with_context("table", &route.target.table));
-            }
-            let block = Block {
-                whole: round.fates.whole(count),
-                rows: route.columns.build(&round, self.versions.next(count))?,
-            };
             let mut parcel = Parcel::new(Arc::clone(route));
-            parcel.push_sliced(block);
+            for piece in round {
+                if !route.columns.deletes && piece.fates.any_delete() {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        "rows are to be deleted, and they bring the table's is_deleted column themselves, which says what is \
+                         deleted; leave it out, or use mode upsert-no-delete",
+                    )
+                    .with_context("table", &route.target.table));
+                }
+                let count = piece.rows.num_rows();
+                parcel.push_sliced(Block {
+                    whole: piece.fates.whole(count),
+                    rows: route.columns.build(&piece, self.versions.next(count))?,
+                });
+            }
             parcels.push_back(parcel);
         }
         Ok(())

@@ -18,7 +18,24 @@ fn ids(rows: &RecordBatch) -> Vec<u64> {
     rows.column(0).as_primitive::<UInt64Type>().values().to_vec()
 }
 
-fn deleted(round: &Round) -> Vec<bool> {
+/// Rounds with the rows of each in one.
+fn compact(batches: &[ChangeBatch], identity: &Identity) -> Result<Vec<Piece>> {
+    let rounds = super::compact(batches, identity)?;
+    Ok(rounds.into_iter().map(joined).collect())
+}
+
+fn joined(round: Round) -> Piece {
+    let rows = concat_batches(&round[0].rows.schema(), round.iter().map(|piece| &piece.rows)).unwrap();
+    let fates = round.iter().flat_map(|piece| {
+        (0..piece.rows.num_rows()).map(|row| match &piece.fates {
+            Fates::Uniform(fate) => *fate,
+            Fates::PerRow(fates) => fates[row],
+        })
+    });
+    Piece { fates: Fates::of(fates.collect()), rows }
+}
+
+fn deleted(round: &Piece) -> Vec<bool> {
     (0..round.rows.num_rows()).map(|row| round.fates.is_delete(row)).collect()
 }
 
@@ -101,7 +118,7 @@ fn versioned(rows: &[(u64, Option<u64>, &str, RowKind)]) -> ChangeBatch {
     ChangeBatch::try_new(RecordBatch::try_from_iter(columns).unwrap(), RowKinds::from_kinds(&kinds)).unwrap()
 }
 
-fn versions(round: &Round) -> Vec<u64> {
+fn versions(round: &Piece) -> Vec<u64> {
     round.rows.column(1).as_primitive::<UInt64Type>().values().to_vec()
 }
 
@@ -157,4 +174,27 @@ fn partial_rows_of_one_key_keep_their_order_in_rounds() {
     let left = compact(&[batch], &identity).unwrap();
     let found: Vec<_> = left.iter().map(versions).collect();
     assert_eq!(found, [vec![2, 5], vec![3, 6]]);
+}
+
+#[test]
+fn batches_that_count_whole_are_not_copied() {
+    let many = |start: u64| orders(start..start + 5000);
+    let batches = [
+        ChangeBatch::append(many(0)),
+        // Half of it comes again behind it.
+        ChangeBatch::append(many(10_000)),
+        ChangeBatch::append(many(12_500)),
+    ];
+    let rounds = super::compact(&batches, &by_id(SinkMode::Upsert)).unwrap();
+    let [round] = rounds.as_slice() else { panic!("{} rounds", rounds.len()) };
+    assert_eq!(round.iter().map(|piece| piece.rows.num_rows()).collect::<Vec<_>>(), [5000, 2500, 5000]);
+    for (piece, batch) in [(0, 0), (2, 2)] {
+        assert!(Arc::ptr_eq(round[piece].rows.column(0), batches[batch].rows().column(0)));
+    }
+    assert_eq!(ids(&round[1].rows), (10_000..12_500).collect::<Vec<_>>());
+    // Many small ones are one block.
+    let small: Vec<ChangeBatch> = (0..10).map(|id| ChangeBatch::append(orders(id * 5..id * 5 + 5))).collect();
+    let rounds = super::compact(&small, &by_id(SinkMode::Upsert)).unwrap();
+    assert_eq!((rounds.len(), rounds[0].len()), (1, 1));
+    assert_eq!(ids(&rounds[0][0].rows), (0..50).collect::<Vec<_>>());
 }
