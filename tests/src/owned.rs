@@ -53,6 +53,15 @@ impl OwnedService {
         Self::start_with(Service::Kafka, &[("CONNECTOR_KAFKA_BROKERS", &brokers.to_string())]).await
     }
 
+    /// Starts a Kafka with an authorizer: who comes without a login may do everything, and users only what they were given
+    /// the right to.
+    ///
+    /// # Panics
+    /// As [`OwnedService::start`].
+    pub async fn start_kafka_with_rights() -> Option<Self> {
+        Self::start_with(Service::Kafka, &[("CONNECTOR_KAFKA_AUTHORIZER", "1")]).await
+    }
+
     /// Starts a Fluss cluster of so many tablet servers; each bucket has as many replicas.
     ///
     /// # Panics

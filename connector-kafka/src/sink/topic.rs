@@ -40,18 +40,26 @@ pub(super) fn create(settings: &ClientSettings, name: &str, creation: &Creation)
             Ok(_) => tracing::info!(topic = name, "the topic was created"),
             Err((_, Code::TopicAlreadyExists)) => {}
             Err((_, code)) => {
-                let code = if code == Code::TopicAuthorizationFailed {
-                    Code::ClusterAuthorizationFailed
-                } else {
-                    code
-                };
-                return Err(error::from_code(code, "")
-                    .with_operation("kafka.create_topic")
-                    .with_context("topic", name));
+                return Err(refusal(code).with_operation("kafka.create_topic").with_context("topic", name));
             }
         }
     }
     Ok(())
+}
+
+/// Why a topic was not created.
+fn refusal(code: Code) -> Error {
+    match code {
+        // The table's words for the first are about reading.
+        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "this user may not create the topic, which is missing and `create_topic_enabled` asks for: create it, or give \
+                 the user the right to: {code}"
+            ),
+        ),
+        code => error::from_code(code, ""),
+    }
 }
 
 /// A topic's name, with `${database}` and `${table}` in it or not.

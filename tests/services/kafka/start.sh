@@ -5,6 +5,8 @@
 # CONNECTOR_KAFKA_BROKERS=N makes a new cluster one of N nodes (default 1), at most 3. Those beside the first have the plain
 # listener only. etc/broker-N.pid holds the process of a node; SIGUSR1 to the process of the cluster (the file pid) starts
 # again what does not run.
+# CONNECTOR_KAFKA_AUTHORIZER=1 makes a new cluster one that has an authorizer: who comes without a login may do everything,
+# and users only what they were given the right to.
 # CONNECTOR_KAFKA_PROXY=HOST:PORT adds a listener that clients are told to reach at that address: a proxy in front.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -59,6 +61,7 @@ configure() {
   if [ "$BROKERS" -lt 1 ] || [ "$BROKERS" -gt $MOST_BROKERS ]; then fail "CONNECTOR_KAFKA_BROKERS must be 1..$MOST_BROKERS"; fi
   [ "$BROKERS" = 1 ] || need python3
   [ -z "$proxy" ] || echo "$proxy" >"$RUN_DIR/etc/proxy"
+  [ -z "${CONNECTOR_KAFKA_AUTHORIZER:-}" ] || : >"$RUN_DIR/etc/authorizer"
   for ((n = 1; n <= BROKERS; n++)); do
     broker_conf "$n" >"$RUN_DIR/etc/broker-$n.properties"
   done
@@ -102,6 +105,7 @@ listener.name.mutual.ssl.truststore.type=PEM
 listener.name.mutual.ssl.truststore.location=$RUN_DIR/etc/client.crt
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 $(for listener in sasl sasltls; do logins $listener; done)
+$(if [ -e "$RUN_DIR/etc/authorizer" ]; then authorizer; fi)
 
 # Internal topics have a replica on every node
 offsets.topic.num.partitions=4
@@ -126,6 +130,11 @@ log.cleaner.backoff.ms=500
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=1000
 CONF
+}
+
+authorizer() {
+  echo "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+  echo "super.users=User:ANONYMOUS"
 }
 
 # The logins of a listener.

@@ -32,6 +32,7 @@ mod kafka_cluster;
 mod kafka_exactly_once;
 mod kafka_fluss_clickhouse;
 mod kafka_interop;
+mod kafka_rights;
 mod kafka_sink;
 mod kafka_source;
 mod kafka_to_clickhouse;
