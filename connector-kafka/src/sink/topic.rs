@@ -158,6 +158,17 @@ mod tests {
     }
 
     #[test]
+    fn who_may_not_create_a_topic_is_told_the_option() {
+        for code in [Code::TopicAuthorizationFailed, Code::ClusterAuthorizationFailed] {
+            let error = refusal(code);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{code:?}");
+            assert!(error.message().contains("`create_topic_enabled`"), "{code:?}: {error}");
+        }
+        assert_eq!(refusal(Code::PolicyViolation).kind(), ErrorKind::PermissionDenied);
+        assert_eq!(refusal(Code::InvalidPartitions).kind(), ErrorKind::OptionInvalid);
+    }
+
+    #[test]
     fn what_cannot_be_a_topic_is_said() {
         let table = TableId::new("", "订单");
         assert!(topic("${table}", &table).unwrap_err().contains("订单"));

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::kafka_sink::versions;
 
 /// 1,000,000 show no more.
-const ROWS: i64 = 300_000;
+const ROWS: i64 = 200_000;
 const BATCH: i64 = 2_000;
 /// A prime, so that each batch has rows of all keys.
 const KEYS: i64 = 997;
