@@ -420,6 +420,8 @@ pub trait ErasedSink: Send + Sync + 'static {
     async fn open(&self, context: WriterContext) -> Result<DynWriter>;
     /// [`Sink::recover`]
     async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>>;
+    /// [`Sink::acknowledges`]
+    fn acknowledges(&self) -> bool;
     /// [`Sink::atomic_batch`]
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>>;
 }
@@ -444,6 +446,10 @@ impl<S: Sink> ErasedSink for S {
 
     async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
         Sink::recover(self, pipeline).await
+    }
+
+    fn acknowledges(&self) -> bool {
+        Sink::acknowledges(self)
     }
 
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
@@ -490,6 +496,10 @@ impl Sink for DynSink {
 
     async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
         self.0.recover(pipeline).await
+    }
+
+    fn acknowledges(&self) -> bool {
+        self.0.acknowledges()
     }
 
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {

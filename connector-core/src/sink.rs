@@ -295,6 +295,13 @@ pub trait Sink: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// With [`ExactlyOnce::StoredOffsets`]: whether a flush tells the source's system, too, how far it was read, in the same
+    /// step as the rows. The runner then acknowledges nothing to the reader: an acknowledgement that arrives behind the next
+    /// flush would take back what that one told.
+    fn acknowledges(&self) -> bool {
+        false
+    }
+
     /// Where the options ask for it: how all rows of a bounded run become visible together, at its end.
     fn atomic_batch(&self) -> Option<Arc<dyn AtomicBatch>> {
         None

@@ -68,13 +68,15 @@ impl Kafka {
         self.client().create().expect("a consumer")
     }
 
-    /// Makes a topic that keeps everything, and returns once all its partitions have a leader. `options` are topic
-    /// options such as `("cleanup.policy", "compact")`.
+    /// Makes a topic that keeps everything, with a replica on each broker, and returns once all its partitions have a
+    /// leader. `options` are topic options such as `("cleanup.policy", "compact")`.
     ///
     /// # Panics
     /// When the cluster refuses it.
     pub async fn create_topic(&self, topic: &str, partitions: i32, options: &[(&str, &str)]) {
-        let mut new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1)).set("retention.ms", "-1");
+        let replicas = i32::try_from(self.bootstrap.split(',').count()).expect("a few brokers");
+        let mut new =
+            NewTopic::new(topic, partitions, TopicReplication::Fixed(replicas)).set("retention.ms", "-1");
         for (key, value) in options {
             new = new.set(key, value);
         }
@@ -100,6 +102,22 @@ impl Kafka {
             assert!(Instant::now() < deadline, "the partitions of {topic} got no leaders");
             pause();
         }
+    }
+
+    /// The broker that leads a partition, if one does.
+    ///
+    /// # Panics
+    /// When the cluster does not tell.
+    pub async fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
+        let (this, topic) = (self.clone(), topic.to_owned());
+        blocking(move || {
+            let metadata = this.consumer().fetch_metadata(Some(&topic), TIMEOUT).expect("metadata");
+            let mut all = metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions);
+            let found =
+                all.find(|found| found.id() == partition).map(rdkafka::metadata::MetadataPartition::leader);
+            found.filter(|leader| *leader >= 0)
+        })
+        .await
     }
 
     /// How many partitions a topic has.

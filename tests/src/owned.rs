@@ -44,6 +44,24 @@ impl OwnedService {
         Some(owned)
     }
 
+    /// Starts a Kafka cluster of so many brokers, which are its controllers too. Topics that tests create have a replica on
+    /// each.
+    ///
+    /// # Panics
+    /// As [`OwnedService::start`].
+    pub async fn start_kafka(brokers: usize) -> Option<Self> {
+        Self::start_with(Service::Kafka, &[("CONNECTOR_KAFKA_BROKERS", &brokers.to_string())]).await
+    }
+
+    /// Starts a Kafka with an authorizer: who comes without a login may do everything, and users only what they were given
+    /// the right to.
+    ///
+    /// # Panics
+    /// As [`OwnedService::start`].
+    pub async fn start_kafka_with_rights() -> Option<Self> {
+        Self::start_with(Service::Kafka, &[("CONNECTOR_KAFKA_AUTHORIZER", "1")]).await
+    }
+
     /// Starts a Fluss cluster of so many tablet servers; each bucket has as many replicas.
     ///
     /// # Panics
@@ -101,20 +119,32 @@ impl OwnedService {
         Endpoints::parse(&self.lines).fluss().expect("the service is Fluss")
     }
 
-    /// Kills one tablet server of a Fluss cluster (SIGKILL); [`OwnedService::start_tablets`] starts it again.
+    /// Kills one tablet server of a Fluss cluster (SIGKILL); [`OwnedService::start_missing`] starts it again.
     ///
     /// # Panics
     /// When there is no such tablet server.
     pub async fn kill_tablet(&self, number: usize) {
-        let file = self.folder().join("etc").join(format!("tablet-{number}.pid"));
-        self.signal("-KILL", &std::fs::read_to_string(file).expect("the tablet server's process")).await;
+        self.kill_one(&format!("tablet-{number}")).await;
     }
 
-    /// Starts again the tablet servers of a Fluss cluster that do not run. Returns before they answer.
+    /// Kills one broker of a Kafka cluster of several (SIGKILL), by its id; [`OwnedService::start_missing`] starts it again.
+    ///
+    /// # Panics
+    /// When there is no such broker.
+    pub async fn kill_broker(&self, id: i32) {
+        self.kill_one(&format!("broker-{id}")).await;
+    }
+
+    async fn kill_one(&self, name: &str) {
+        let file = self.folder().join("etc").join(format!("{name}.pid"));
+        self.signal("-KILL", &std::fs::read_to_string(file).expect("the server's process")).await;
+    }
+
+    /// Starts again the servers of a cluster that do not run. Returns before they answer.
     ///
     /// # Panics
     /// When the cluster does not run.
-    pub async fn start_tablets(&self) {
+    pub async fn start_missing(&self) {
         let pid = std::fs::read_to_string(self.folder().join("pid")).expect("the cluster's process");
         self.signal("-USR1", pid.split_whitespace().next().expect("a process id")).await;
     }

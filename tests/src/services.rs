@@ -52,7 +52,7 @@ impl fmt::Display for Service {
 /// Addresses of a Kafka cluster; all are `host:port`. What can be done with it is in [`crate::kafka`].
 #[derive(Clone, Debug)]
 pub struct Kafka {
-    /// Plain text, no login.
+    /// Plain text, no login. All brokers, with commas between them.
     pub bootstrap: String,
     /// TLS, no login; its certificate is [`Kafka::certificate`].
     pub tls_bootstrap: String,

@@ -138,6 +138,8 @@ pub(super) struct Shared<S: Source> {
     pub(super) deduplicated: bool,
     /// The target stores the offsets with the rows.
     pub(super) stores_offsets: bool,
+    /// And tells the source's system.
+    pub(super) sink_acknowledges: bool,
     /// In an atomic batch: the splits as far as they are flushed. Nothing is stored before the commit.
     pub(super) batch: Option<Mutex<BTreeMap<SplitId, S::Split>>>,
     pub(super) dead_letter_table: TableId,
@@ -541,7 +543,8 @@ impl<S: Source, W: SinkWriter> Chain<S, W> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.metrics.checkpoint_time.set(now.as_secs_f64());
         // A reader that is gone needs no acknowledgement.
-        commands.send(Command::Acknowledge(splits)).ok();
+        let told = if self.shared.sink_acknowledges { Vec::new() } else { splits };
+        commands.send(Command::Acknowledge(told)).ok();
         Ok(())
     }
 

@@ -64,6 +64,7 @@ impl<S: Source, K: Sink> Run<S, K> {
             checkpoint_every: pipeline.checkpoint_every,
             deduplicated,
             stores_offsets: pipeline.stores_offsets(),
+            sink_acknowledges: pipeline.stores_offsets() && pipeline.sink.acknowledges(),
             batch: batch.is_some().then(Mutex::default),
             dead_letter_table: pipeline
                 .dead_letters

@@ -7,6 +7,7 @@ use std::{
 
 use connector_core::{
     CancellationToken, ChangeBatch, DeliveryGuarantee, ErrorKind, MemoryCheckpointStore, Pipeline, Result,
+    Sink, SinkCapabilities, SourceOffsets, WriterContext, async_trait,
     dynamic::{DynSink, DynSource},
     memory::{MemorySink, MemorySource},
     testkit::orders,
@@ -125,4 +126,63 @@ async fn what_it_needs_is_asked_for_at_the_start() {
     let error = pipeline.check().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("checkpoint store"), "{error}");
+}
+
+/// A sink whose flushes tell the source's system how far it was read.
+struct Acknowledging(MemorySink);
+
+#[async_trait]
+impl Sink for Acknowledging {
+    type Writer = <MemorySink as Sink>::Writer;
+
+    fn connector(&self) -> &'static str {
+        self.0.connector()
+    }
+
+    fn capabilities(&self) -> SinkCapabilities {
+        self.0.capabilities()
+    }
+
+    async fn check(&self, delivery: DeliveryGuarantee) -> Result<()> {
+        self.0.check(delivery).await
+    }
+
+    async fn open(&self, context: WriterContext) -> Result<Self::Writer> {
+        self.0.open(context).await
+    }
+
+    async fn recover(&self, pipeline: &str) -> Result<Option<SourceOffsets>> {
+        self.0.recover(pipeline).await
+    }
+
+    fn acknowledges(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn what_a_flush_acknowledges_is_not_acknowledged_again() {
+    for (delivery, by_the_runner) in
+        [(DeliveryGuarantee::ExactlyOnce, false), (DeliveryGuarantee::AtLeastOnce, true)]
+    {
+        for erased in [false, true] {
+            let (source, sink) = (source(3, 9, true), sink());
+            let acknowledging = Acknowledging(sink.clone());
+            let report = if erased {
+                Pipeline::new(source.clone(), DynSink::new(acknowledging))
+                    .delivery(delivery)
+                    .checkpoints(MemoryCheckpointStore::new(), HOUR)
+                    .run(CancellationToken::new())
+                    .await
+            } else {
+                Pipeline::new(source.clone(), acknowledging)
+                    .delivery(delivery)
+                    .checkpoints(MemoryCheckpointStore::new(), HOUR)
+                    .run(CancellationToken::new())
+                    .await
+            };
+            assert_eq!(report.unwrap().rows_written, 270);
+            assert_eq!(!source.acknowledged().is_empty(), by_the_runner, "{delivery:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod key;
 pub mod metrics;
 pub mod options;
 mod producer;
+mod source_group;
 pub(crate) mod topic;
 mod transaction;
 mod writer;
@@ -67,6 +68,7 @@ struct Inner {
     creation: Option<Creation>,
     transaction_timeout: Duration,
     transaction_topic: Option<String>,
+    source_group: Option<String>,
     /// Why exactly-once is not possible with these options.
     no_transactions: Option<&'static str>,
     /// The number of the next transaction's offsets; 0 until earlier runs were ended.
@@ -286,6 +288,10 @@ impl KafkaSinkBuilder {
         transaction_timeout => transaction_timeout: Duration;
         /// Under exactly-once: the topic under whose name the source's offsets are kept.
         transaction_topic => transaction_topic: String;
+        /// Under exactly-once, where the source is Kafka of the same cluster: the group to which each transaction commits the
+        /// source's offsets, too; [`KafkaSource::group`](crate::KafkaSource::group) tells the source's. The source itself
+        /// commits none then, to whatever group.
+        source_group => source_group: String;
         /// How long a question to the cluster may take, in all.
         request_timeout => request_timeout: Duration;
     }
@@ -383,6 +389,7 @@ impl KafkaSink {
             }),
             transaction_timeout: options.transaction_timeout,
             transaction_topic: options.transaction_topic.clone(),
+            source_group: options.source_group.clone(),
             no_transactions: no_transactions(options),
             sequence: AtomicI64::new(0),
             found: Mutex::default(),
@@ -536,6 +543,10 @@ impl Sink for KafkaSink {
             transaction::recover(&inner, &pipeline, cancelled)
         })
         .await
+    }
+
+    fn acknowledges(&self) -> bool {
+        self.0.source_group.is_some()
     }
 }
 

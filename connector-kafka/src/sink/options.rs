@@ -97,6 +97,8 @@ option_set! {
             "job.writer.transaction_timeout" => transaction_timeout: Duration, default "5m", min "1s", max "24d";
             /// under exactly-once: the topic under whose name the source's offsets are kept; unset: that of topic_name, where it has no placeholders (an option of this crate)
             "job.writer.transaction_topic" => transaction_topic: String, optional;
+            /// under exactly-once, where the source is Kafka of the same cluster: the group to which each transaction commits the source's offsets, too; the source itself commits none then (an option of this crate)
+            "job.writer.source_group" => source_group: String, optional;
             /// time-out of each question to the cluster (an option of this crate)
             "job.writer.request_timeout" => request_timeout: Duration, default "15s", min "100ms";
         }
@@ -113,6 +115,9 @@ fn check(options: &KafkaSinkOptions, problems: &mut Problems) {
     }
     if let Err(error) = super::topic::TopicTemplate::parse(&options.topic_name) {
         problems.push("job.writer.topic_name", error);
+    }
+    if options.source_group.as_ref().is_some_and(|group| group.trim().is_empty()) {
+        problems.push("job.writer.source_group", "`source_group` is empty");
     }
     let of_creation = [
         ("create_topic_partitions", options.create_topic_partitions.is_some()),

@@ -40,18 +40,26 @@ pub(super) fn create(settings: &ClientSettings, name: &str, creation: &Creation)
             Ok(_) => tracing::info!(topic = name, "the topic was created"),
             Err((_, Code::TopicAlreadyExists)) => {}
             Err((_, code)) => {
-                let code = if code == Code::TopicAuthorizationFailed {
-                    Code::ClusterAuthorizationFailed
-                } else {
-                    code
-                };
-                return Err(error::from_code(code, "")
-                    .with_operation("kafka.create_topic")
-                    .with_context("topic", name));
+                return Err(refusal(code).with_operation("kafka.create_topic").with_context("topic", name));
             }
         }
     }
     Ok(())
+}
+
+/// Why a topic was not created.
+fn refusal(code: Code) -> Error {
+    match code {
+        // The table's words for the first are about reading.
+        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "this user may not create the topic, which is missing and `create_topic_enabled` asks for: create it, or give \
+                 the user the right to: {code}"
+            ),
+        ),
+        code => error::from_code(code, ""),
+    }
 }
 
 /// A topic's name, with `${database}` and `${table}` in it or not.
@@ -147,6 +155,17 @@ mod tests {
         assert_eq!(topic("${table}", &table).unwrap(), "orders");
         assert_eq!(TopicTemplate::parse("all").unwrap().constant(), Some("all"));
         assert_eq!(TopicTemplate::parse("a${table}").unwrap().constant(), None);
+    }
+
+    #[test]
+    fn who_may_not_create_a_topic_is_told_the_option() {
+        for code in [Code::TopicAuthorizationFailed, Code::ClusterAuthorizationFailed] {
+            let error = refusal(code);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{code:?}");
+            assert!(error.message().contains("`create_topic_enabled`"), "{code:?}: {error}");
+        }
+        assert_eq!(refusal(Code::PolicyViolation).kind(), ErrorKind::PermissionDenied);
+        assert_eq!(refusal(Code::InvalidPartitions).kind(), ErrorKind::OptionInvalid);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use rdkafka::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Inner, partitions_of, producer::Listener};
+use super::{Inner, partitions_of, producer::Listener, source_group::SourceGroup};
 use crate::{
     client::{Admin, Cancelled, ClientSettings, Context},
     error,
@@ -169,18 +169,27 @@ pub(super) struct Ledger {
     topic: String,
     partitions: u32,
     group: Arc<ConsumerGroupMetadata>,
+    source: Option<SourceGroup>,
     chains: usize,
     limit: Duration,
 }
 
 impl Ledger {
     /// # Errors
-    /// `NotFound` when the topic does not exist.
+    /// `NotFound` when the topic does not exist, `OptionInvalid` when `source_group` is the chain's own.
     pub(super) fn new(inner: &Inner, group: &str, chains: usize, cancelled: &Cancelled) -> Result<Self> {
         let topic = inner.token_topic()?;
         let partitions = partitions_of(&Admin::new(&inner.admin, cancelled)?, &topic)?;
+        let source = match &inner.source_group {
+            Some(name) if name == group => {
+                let text = "`source_group` is the group that keeps the offsets of the pipeline's own chain";
+                return Err(Error::new(ErrorKind::OptionInvalid, text).with_context("source_group", name));
+            }
+            Some(name) => Some(SourceGroup::new(name, group_metadata(&inner.admin, name)?)),
+            None => None,
+        };
         let group = Arc::new(group_metadata(&inner.admin, group)?);
-        Ok(Self { topic, partitions, group, chains, limit: inner.admin.request_timeout })
+        Ok(Self { topic, partitions, group, source, chains, limit: inner.admin.request_timeout })
     }
 
     /// Sends the offsets and commits. Every record has to be delivered.
@@ -192,12 +201,22 @@ impl Ledger {
         offsets: SourceOffsets,
         cancelled: &Cancelled,
     ) -> Result<()> {
+        let of_source = match &self.source {
+            Some(source) => Some((source, source.offsets(inner, &offsets, cancelled)?)),
+            None => None,
+        };
         let token = Token { chains: self.chains, offsets };
         let sequence = inner.sequence.fetch_add(1, Ordering::Relaxed);
         let list = pieces(&token, &self.topic, self.partitions, sequence)?;
         insist(context, self.limit, cancelled, |slice| {
             client.send_offsets_to_transaction(&list, &self.group, slice)
         })?;
+        if let Some((source, positions)) = of_source.filter(|(_, positions)| positions.count() > 0) {
+            insist(context, self.limit, cancelled, |slice| {
+                client.send_offsets_to_transaction(&positions, &source.metadata, slice)
+            })
+            .map_err(|e| e.with_context("source_group", &source.name))?;
+        }
         insist(context, self.limit, cancelled, |slice| client.commit_transaction(slice))
     }
 }

@@ -126,6 +126,12 @@ impl fmt::Debug for KafkaSource {
 }
 
 impl KafkaSource {
+    /// The consumer group to which acknowledged offsets are committed: `group_id`, or what stands for it where that is not
+    /// given.
+    pub fn group(&self) -> &str {
+        self.0.group.to_str().unwrap_or_default()
+    }
+
     /// How many readers the options suggest for `partitions` splits: `reader_parallelism_num` where it
     /// is set, else one for every `max_partition_num_per_consumer` of them; at least one.
     pub fn suggested_parallelism(&self, partitions: usize) -> usize {

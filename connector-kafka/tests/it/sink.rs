@@ -370,10 +370,11 @@ fn wrong_options_are_all_told_at_once() {
         ("job.writer.topic_name", "a${x}"),
         ("job.writer.content_type", "csv"),
         ("job.writer.csv_delimiter", ",,"),
+        ("job.writer.source_group", " "),
         ("job.writer.properties", r#"{"transactional.id": "t", "sasl.password": "hunter2", "no.such": "1"}"#),
     ])
     .unwrap_err();
-    for part in ["${x}", "csv_delimiter", "transactional.id", "no.such"] {
+    for part in ["${x}", "csv_delimiter", "source_group", "transactional.id", "no.such"] {
         assert!(error.message().contains(part), "{part}: {error}");
     }
     assert!(!format!("{error:?}").contains("hunter2"));

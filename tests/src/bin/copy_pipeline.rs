@@ -1,7 +1,7 @@
 //! Kafka to Kafka as a program of its own, for tests that kill it: `copy_pipeline KEY=VALUE…`.
 //!
 //! Keys: `bootstrap`, `from`, `to` (topics), `state` (folder), `name`, `chains`, `checkpoint_ms`, `unbounded` (true: until
-//! SIGTERM), `delivery` (exactly-once, at-least-once), `stop` (a step where it prints `stopped` and waits to be killed: `begin`, when the first offsets are stored
+//! SIGTERM), `group` (the source's, whose offsets go along with the transactions), `delivery` (exactly-once, at-least-once), `stop` (a step where it prints `stopped` and waits to be killed: `begin`, when the first offsets are stored
 //! and no writer is open; `announced:N`, when the N-th flush is announced; `committed:N`, when the N-th flush is done and
 //! not stored). Copies orders with their id as key; then prints `done` and a line of figures.
 
@@ -36,19 +36,26 @@ async fn copy(options: Options) -> Outcome {
     if !options.or("unbounded", false)? {
         source = source.bounded();
     }
-    let sink = KafkaSink::builder()
+    let group = options.or("group", String::new())?;
+    if !group.is_empty() {
+        source = source.group_id(group.as_str());
+    }
+    let source = source.build()?;
+    let mut sink = KafkaSink::builder()
         .bootstrap_servers(options.get("bootstrap")?)
         .topic(options.get("to")?)
         .key_fields(["id"])
-        .linger(options.millis("linger_ms", 5)?)
-        .build()?;
+        .linger(options.millis("linger_ms", 5)?);
+    if !group.is_empty() {
+        sink = sink.source_group(source.group());
+    }
     let delivery = match options.or("delivery", "exactly-once".to_owned())?.as_str() {
         "exactly-once" => DeliveryGuarantee::ExactlyOnce,
         "at-least-once" => DeliveryGuarantee::AtLeastOnce,
         other => return Err(format!("unknown delivery {other}").into()),
     };
     let store = Stopping::open(options.get("state")?, &options.or("stop", String::new())?)?;
-    let pipeline = Pipeline::new(source.build()?, sink)
+    let pipeline = Pipeline::new(source, sink.build()?)
         .name(options.or("name", "copy".to_owned())?)
         .parallelism(options.or("chains", 1)?)
         .delivery(delivery)

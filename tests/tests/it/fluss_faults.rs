@@ -79,7 +79,7 @@ async fn no_row_is_lost_when_a_tablet_server_is_killed_while_rows_flow_both_ways
             killed = true;
             cluster.kill_tablet(0).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            cluster.start_tablets().await;
+            cluster.start_missing().await;
         }
     }
     assert!(killed, "the tablet server was killed in the middle");

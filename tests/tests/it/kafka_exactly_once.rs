@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use connector_core::{
-    ChangeBatch, ErrorKind, RowKind, SchemaChange, Sink, SinkWriter, Source, SourceEvent, SourceReader,
-    TableId, TableSchema, WriterContext,
+    CancellationToken, ChangeBatch, DeliveryGuarantee, ErrorKind, MemoryCheckpointStore, Pipeline, RowKind,
+    SchemaChange, Sink, SinkWriter, Source, SourceEvent, SourceOffsets, SourceReader, SplitId, TableId,
+    TableSchema, WriterContext,
     arrow::array::RecordBatch,
     async_trait,
     options::PropertyMap,
@@ -76,6 +77,31 @@ impl Copy {
         assert!(status.success(), "{}", program.output());
     }
 
+    /// A sink of this copy, whose transactions tell a group how far the source was read.
+    fn sink(&self, group: &str) -> KafkaSink {
+        KafkaSink::builder()
+            .bootstrap_servers(self.kafka.bootstrap.as_str())
+            .topic(self.to.as_str())
+            .key_fields(["id"])
+            .source_group(group)
+            .build()
+            .unwrap()
+    }
+
+    /// The group's offsets are those behind the committed records of each partition; how many records there are.
+    async fn check_group(&self, group: &str) -> u64 {
+        let mut expected = [0; 4];
+        for Read { key, .. } in self.kafka.read_committed(&self.to, PARTITIONS).await {
+            let id: usize = String::from_utf8(key.unwrap()).unwrap().parse().unwrap();
+            expected[id % 4] += 1;
+        }
+        for (partition, records) in (0..).zip(expected) {
+            let found = self.kafka.committed_offset(group, &self.from, partition).await;
+            assert_eq!(found, Some(records), "partition {partition} of {expected:?}");
+        }
+        u64::try_from(expected.iter().sum::<i64>()).unwrap()
+    }
+
     /// Each order is there once, and in one partition in the order of its records.
     async fn check(&self, rows: u64) {
         let found = self.kafka.read_committed(&self.to, PARTITIONS).await;
@@ -126,6 +152,81 @@ async fn a_lost_checkpoint_is_made_up_for_by_the_transactions() {
     std::fs::remove_dir_all(copy.folder.path().join("state")).unwrap();
     copy.finish(&[]).await;
     copy.check(ROWS).await;
+}
+
+/// With `source_group`: the group's offsets are those behind the records that were committed, wherever the program was killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sources_group_has_the_offsets_of_the_records_that_were_committed() {
+    let Some(copy) = Copy::new(ROWS).await else { return };
+    let group = unique_name("group");
+    let option = format!("group={group}");
+    let mut before = 0;
+    for (step, more) in
+        [("announced:1", false), ("committed:2", true), ("announced:2", true), ("committed:1", true)]
+    {
+        copy.kill_at(step, &["checkpoint_ms=20", option.as_str()]).await;
+        let committed = copy.check_group(&group).await;
+        assert_eq!(committed > before, more, "{step}: {committed} records, {before} before");
+        before = committed;
+    }
+    copy.finish(&["checkpoint_ms=20", "chains=3", option.as_str()]).await;
+    assert_eq!(copy.check_group(&group).await, ROWS);
+    copy.check(ROWS).await;
+}
+
+/// Nor does an acknowledgement of the source come behind the transactions' offsets: it commits none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_whose_offsets_go_along_commits_none_itself() {
+    let Some(copy) = Copy::new(1000).await else { return };
+    let (own, told) = (unique_name("group"), unique_name("group"));
+    let source = KafkaSource::builder()
+        .bootstrap_servers(copy.kafka.bootstrap.as_str())
+        .topics([copy.from.as_str()])
+        .startup_mode(StartupMode::Earliest)
+        .bounded()
+        .group_id(own.as_str())
+        .format(Json::with_schema(connector_tests::orders::schema()))
+        .build()
+        .unwrap();
+    assert_eq!(source.group(), own);
+    let sink = copy.sink(&told);
+    Pipeline::new(source, sink.clone())
+        .name(copy.name.as_str())
+        .delivery(DeliveryGuarantee::ExactlyOnce)
+        .checkpoints(MemoryCheckpointStore::new(), Duration::from_millis(20))
+        .run(CancellationToken::new())
+        .await
+        .unwrap();
+    assert_eq!(copy.check_group(&told).await, 1000);
+    for partition in 0..4 {
+        assert_eq!(copy.kafka.committed_offset(&own, &copy.from, partition).await, None);
+    }
+
+    // What is no partition of this cluster is refused.
+    for split in ["s0", "no-such-topic-0"] {
+        sink.recover(&copy.name).await.unwrap();
+        let context = WriterContext {
+            delivery: DeliveryGuarantee::ExactlyOnce,
+            pipeline: copy.name.clone(),
+            ..WriterContext::default()
+        };
+        let mut writer = sink.open(context).await.unwrap();
+        let mut offsets = SourceOffsets::default();
+        offsets.insert(SplitId::new(split), 7.into());
+        let error = writer.flush_with(&offsets).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OptionInvalid, "{error}");
+        assert!(error.message().contains("`source_group`"), "{error}");
+    }
+    // And so is a group that has something else to keep.
+    let context = WriterContext {
+        delivery: DeliveryGuarantee::ExactlyOnce,
+        pipeline: "p".to_owned(),
+        ..WriterContext::default()
+    };
+    let sink = copy.sink("p-sink-0");
+    sink.recover("p").await.unwrap();
+    let error = sink.open(context).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OptionInvalid, "{error}");
 }
 
 /// The later run of one pipeline goes on, the earlier one ends.

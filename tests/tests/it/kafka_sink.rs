@@ -73,8 +73,8 @@ async fn a_topic_is_copied_row_by_row() {
     assert!(ids.values().all(|count| *count == 1), "and none comes twice");
 }
 
-/// A row of the order test: the key, and how often it was written.
-fn versions(from: i64, keys: i64, rows: i64) -> RecordBatch {
+/// Rows of tests of the order of keys: the number of each, and its key.
+pub(crate) fn versions(from: i64, keys: i64, rows: i64) -> RecordBatch {
     let numbers: Vec<i64> = (from..from + rows).collect();
     let keys: Vec<String> = numbers.iter().map(|number| format!("key-{}", number % keys)).collect();
     RecordBatch::try_from_iter([

@@ -6,7 +6,7 @@ use connector_fluss::FlussOptions;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 78] = [
+const OURS: [&str; 79] = [
     "kafka source job.reader.csv_delimiter",
     "kafka source job.reader.csv_quote",
     "kafka source job.reader.csv_null_text",
@@ -25,6 +25,7 @@ const OURS: [&str; 78] = [
     "kafka sink job.writer.create_topic_properties",
     "kafka sink job.writer.transaction_timeout",
     "kafka sink job.writer.transaction_topic",
+    "kafka sink job.writer.source_group",
     "kafka sink job.writer.csv_delimiter",
     "kafka sink job.writer.csv_quote",
     "kafka sink job.writer.csv_null_text",
