@@ -19,7 +19,9 @@ use std::{
 };
 
 use connector_core::{
-    Boundedness, ChangelogMode, Error, ErrorKind, Result, Source, SplitId, TableId, async_trait,
+    Boundedness, ChangelogMode, Error, ErrorKind, Result, Source, SplitId, TableId,
+    arrow::array::RecordBatch,
+    async_trait,
     options::{RawOptions, RawValue},
 };
 
@@ -91,6 +93,18 @@ impl FlussSource {
         given.options.warn();
         let client = Arc::new(Client::new(&given.options));
         Ok(Self(Arc::new(Inner { given, client, table, looked_in_vain: AtomicBool::new(false) })))
+    }
+
+    /// Up to `limit` rows as they are now, in no order: for a look at a table, as `SELECT … LIMIT` gives it. Of a
+    /// primary-key table any rows, of a log table the last ones of a bucket; with the columns of `scan.columns`.
+    ///
+    /// Asks one bucket after the other until there are enough, each with one request. Cancel-safe: it only reads.
+    ///
+    /// # Errors
+    /// `NotFound` without the table, `Unsupported` for tables that the client cannot read; else as every call.
+    pub async fn limit_scan(&self, limit: u32) -> Result<RecordBatch> {
+        const OPERATION: &str = "fluss.limit_scan";
+        snapshot::first_rows(&self.plan(OPERATION).await?, OPERATION, limit).await
     }
 
     async fn plan(&self, operation: &'static str) -> Result<Plan> {

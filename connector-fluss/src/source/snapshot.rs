@@ -15,7 +15,7 @@ use connector_core::{
         row::Rows,
     },
 };
-use fluss::rpc::message::OffsetSpec;
+use fluss::{metadata::TableBucket, rpc::message::OffsetSpec};
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -144,6 +144,33 @@ async fn scan(plan: &Plan, split: &FlussSplit) -> Result<RecordBatch> {
         return Err(too_many(plan, "rows"));
     }
     Ok(rows)
+}
+
+/// Up to `limit` rows of the table, from as few buckets as have them.
+pub(crate) async fn first_rows(plan: &Plan, operation: &'static str, limit: u32) -> Result<RecordBatch> {
+    let named = |error: Error| error.with_operation(operation).with_context("table", &plan.table);
+    let mut left = i32::try_from(limit).unwrap_or(i32::MAX);
+    let mut found = Vec::new();
+    for partition in plan.partitions(operation).await? {
+        for bucket in 0..plan.info.get_num_buckets() {
+            if left == 0 {
+                break;
+            }
+            let connection = plan.client.connection_for(operation, &plan.info).await?;
+            let partition = partition.as_ref().map(|partition| partition.id);
+            let bucket = TableBucket::new_with_partition(plan.info.get_table_id(), partition, bucket);
+            let mut scanner = plan
+                .scan(&connection, |scan| scan.limit(left)?.create_bucket_batch_scanner(bucket))
+                .map_err(named)?;
+            let batch = within(operation, plan.client.request_timeout(), scanner.next_batch()).await;
+            let Some(batch) = batch.map_err(named)? else { continue };
+            let rows = plan.hand_out(&batch.into_batch())?;
+            let rows = rows.slice(0, rows.num_rows().min(usize::try_from(left).unwrap_or(0)));
+            left -= i32::try_from(rows.num_rows()).unwrap_or(left);
+            found.push(rows);
+        }
+    }
+    concat_batches(&plan.schema, &found).map_err(unexpected("cannot join rows"))
 }
 
 fn too_many(plan: &Plan, what: &str) -> Error {

@@ -297,6 +297,65 @@ async fn the_sink_keeps_the_contracts_on_one_thread() {
     assert_eq!(site.fluss.end(&site.database, "log", None).await, 200_000);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_a_table_takes_as_many_rows_as_are_asked_for() {
+    let Some(site) = Site::new().await else { return };
+    for (table, schema) in [("log", log_table()), ("keyed", keyed_table())] {
+        site.create(table, schema, &[("bucket.num", "3")]).await;
+        let source = site.source(table, &[("scan.columns", "id")]);
+        assert_eq!(source.limit_scan(5).await.unwrap().num_rows(), 0);
+        site.write(table, &[], &[appended(0..100)]).await;
+        for (limit, expected) in [(0, 0), (1, 1), (7, 7), (100, 100), (u32::MAX, 100)] {
+            let rows = source.limit_scan(limit).await.unwrap();
+            let ids = rows.column(0).as_primitive::<Int64Type>().values();
+            let distinct: std::collections::HashSet<_> =
+                ids.iter().filter(|id| (0..100).contains(*id)).collect();
+            assert_eq!(
+                (rows.num_columns(), ids.len(), distinct.len()),
+                (1, expected, expected),
+                "{table} {limit}"
+            );
+        }
+    }
+    let error = site.source("none", &[]).limit_scan(1).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::NotFound, "fluss.limit_scan"));
+}
+
+/// Two chains of one sink, whose rows meet in the same buckets.
+#[tokio::test(flavor = "multi_thread")]
+async fn chains_share_the_buckets_whatever_the_distribution() {
+    let Some(site) = Site::new().await else { return };
+    for mode in ["BUCKET", "NONE"] {
+        let table = format!("t_{}", mode.to_lowercase());
+        site.create(&table, keyed_table(), &[("bucket.num", "4")]).await;
+        let sink = site.sink(&table, &[("sink.distribution-mode", mode)]);
+        let mut writers = Vec::new();
+        for chain in 0..2 {
+            let context = WriterContext { chain, chains: 2, ..WriterContext::default() };
+            writers.push(sink.open(context).await.unwrap());
+        }
+        for round in 0..5 {
+            for (chain, writer) in (0_i64..).zip(&mut writers) {
+                let ids: Vec<i64> = (0..200).filter(|id| id % 2 == chain).collect();
+                let batch = ChangeBatch::append(rows(ids, round));
+                writer.write(&site.id(&table), batch).await.unwrap();
+            }
+        }
+        for writer in &mut writers {
+            assert_eq!(writer.flush(None).await.unwrap().rows, 500);
+        }
+        let mut expected = texts(&ChangeBatch::append(rows(0..200, 4)));
+        expected.sort_unstable();
+        assert_eq!(site.read(&table, &[]).await, expected, "{mode}");
+        // One ends, the other goes on.
+        writers[0].close().await.unwrap();
+        writers[1].write(&site.id(&table), ChangeBatch::append(rows(200..300, 0))).await.unwrap();
+        writers[1].flush(None).await.unwrap();
+        writers[1].close().await.unwrap();
+        assert_eq!(site.read(&table, &[]).await.len(), 300, "{mode}");
+    }
+}
+
 async fn refused(result: impl Future<Output = connector_core::Result<()>>) -> Error {
     result.await.expect_err("a refusal")
 }
