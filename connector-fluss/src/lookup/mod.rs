@@ -1,5 +1,6 @@
 //! [`FlussLookup`]: rows of a primary-key table by their key, or by the first part of it.
 
+mod answers;
 mod cache;
 mod insert;
 pub mod metrics;
@@ -26,16 +27,11 @@ use connector_core::{
 use fluss::{
     client::{LookupResult, Lookuper, PrefixKeyLookuper},
     metadata::{RowType, TableInfo},
-    record::RowAppendRecordBatchBuilder,
     row::ColumnarRow,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
-use self::{
-    cache::{Entry, PartialCache},
-    insert::Inserter,
-    metrics::LookupMetrics,
-};
+use self::{answers::Answers, cache::PartialCache, insert::Inserter, metrics::LookupMetrics};
 use crate::{
     client::{Client, table_of, within},
     connection::Connection,
@@ -192,33 +188,34 @@ impl FlussLookup {
 
     async fn find(&self, keys: &RecordBatch) -> Result<Found> {
         let by = self.key_columns(keys)?;
-        let mut entries: Vec<Option<Entry>> = vec![None; by.num_rows()];
+        let mut answers = Answers::new(self.info.row_type(), by.num_rows(), self.cache.is_some())?;
         let cached = match &self.cache {
             Some(cache) if by.num_rows() > 0 => {
                 let places: Vec<usize> = (0..by.num_columns()).collect();
                 let of = Keys::new(&by, &places)?.of(&by)?;
-                for (row, entry) in entries.iter_mut().enumerate() {
-                    *entry = cache.get(of.row(row).data());
+                for place in 0..by.num_rows() {
+                    if let Some(entry) = cache.get(of.row(place).data()) {
+                        answers.add_cached(place, &entry)?;
+                    }
                 }
                 Some((cache, of))
             }
             _ => None,
         };
-        let open: Vec<usize> = (0..entries.len()).filter(|row| entries[*row].is_none()).collect();
-        self.metrics.keys.increment(entries.len() as u64);
-        self.metrics.cache_hits.increment((entries.len() - open.len()) as u64);
-        self.ask_all(&by, &open, &mut entries).await?;
+        let open = answers.open();
+        self.metrics.keys.increment(by.num_rows() as u64);
+        self.metrics.cache_hits.increment((by.num_rows() - open.len()) as u64);
+        self.ask_all(&by, &open, &mut answers).await?;
         if let Some(inserter) = &self.inserter {
-            self.insert_missing(inserter, &by, &open, &mut entries).await?;
+            self.insert_missing(inserter, &by, &open, &mut answers).await?;
         }
         if let Some((cache, of)) = cached {
-            for row in open {
-                if let Some(entry) = &entries[row] {
-                    cache.keep(of.row(row).data(), entry);
-                }
+            for (place, entry) in answers.kept() {
+                cache.keep(of.row(*place).data(), entry);
             }
         }
-        self.collect(keys, &entries)
+        self.metrics.misses.increment(answers.missing().len() as u64);
+        self.filter(keys, answers.finish(&self.schema)?)
     }
 
     /// The columns that servers look up by, in their order and types.
@@ -237,7 +234,7 @@ impl FlussLookup {
     }
 
     /// Asks for the rows of the keys at `open`, many at a time where the options say so.
-    async fn ask_all(&self, by: &RecordBatch, open: &[usize], entries: &mut [Option<Entry>]) -> Result<()> {
+    async fn ask_all(&self, by: &RecordBatch, open: &[usize], answers: &mut Answers) -> Result<()> {
         if open.is_empty() {
             return Ok(());
         }
@@ -247,10 +244,10 @@ impl FlussLookup {
             max_backoff: Duration::from_secs(2),
         };
         let mut left = open.to_vec();
-        let entries = Mutex::new(entries);
+        let answers = Mutex::new(answers);
         let mut backoffs = policy.backoffs();
         loop {
-            let Err(error) = self.ask_once(by, &left, &entries).await else { return Ok(()) };
+            let Err(error) = self.ask_once(by, &left, &answers).await else { return Ok(()) };
             if !error.is_transient() {
                 return Err(error);
             }
@@ -259,19 +256,13 @@ impl FlussLookup {
             self.metrics.retries.increment(1);
             {
                 // What was answered before the error is kept.
-                let entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                left.retain(|row| entries.get(*row).is_some_and(Option::is_none));
+                left = answers.lock().unwrap_or_else(PoisonError::into_inner).open();
             }
             tokio::time::sleep(wait).await;
         }
     }
 
-    async fn ask_once(
-        &self,
-        by: &RecordBatch,
-        open: &[usize],
-        entries: &Mutex<&mut [Option<Entry>]>,
-    ) -> Result<()> {
+    async fn ask_once(&self, by: &RecordBatch, open: &[usize], answers: &Mutex<&mut Answers>) -> Result<()> {
         // Two full batches, so that one is made while the other is under way.
         let at_once = if self.options.lookup_async {
             usize::try_from(self.options.lookup_max_batch_size).unwrap_or(1).saturating_mul(2)
@@ -292,12 +283,7 @@ impl FlussLookup {
                         row.set_row_id(*place);
                         let rows = finder.find(&row).await.map_err(|e| from_client(&e))?;
                         answered.fetch_add(1, Ordering::Relaxed);
-                        let count = rows.get_rows().map_err(|e| from_client(&e))?.len();
-                        if let Some(entry) =
-                            entries.lock().unwrap_or_else(PoisonError::into_inner).get_mut(*place)
-                        {
-                            *entry = Some(Entry { rows: Arc::new(rows), count });
-                        }
+                        answers.lock().unwrap_or_else(PoisonError::into_inner).add(*place, rows)?;
                     }
                     Ok::<_, Error>(finder)
                 }
@@ -384,46 +370,17 @@ impl FlussLookup {
         inserter: &Inserter,
         by: &RecordBatch,
         open: &[usize],
-        entries: &mut [Option<Entry>],
+        answers: &mut Answers,
     ) -> Result<()> {
-        let missing: Vec<usize> = open
-            .iter()
-            .copied()
-            .filter(|row| entries[*row].as_ref().is_none_or(|entry| entry.count == 0))
-            .collect();
+        // What a cache says is missing was inserted, or is not to be.
+        let mut missing = answers.missing();
+        missing.retain(|place| open.binary_search(place).is_ok());
         if missing.is_empty() {
             return Ok(());
         }
         inserter.insert(&self.client, &self.options, &self.table, by, &missing).await?;
-        for row in &missing {
-            entries[*row] = None;
-        }
-        self.ask_all(by, &missing, entries).await
-    }
-
-    /// Decodes the found rows, column by column, into one batch.
-    fn collect(&self, keys: &RecordBatch, entries: &[Option<Entry>]) -> Result<Found> {
-        let failed = |e| from_client(&e);
-        let mut builder = RowAppendRecordBatchBuilder::new(self.info.row_type()).map_err(failed)?;
-        let mut key_rows = Vec::with_capacity(entries.len());
-        let mut misses = 0;
-        for (place, entry) in entries.iter().enumerate() {
-            let Some(entry) = entry.as_ref().filter(|entry| entry.count > 0) else {
-                misses += 1;
-                continue;
-            };
-            for row in entry.rows.get_rows().map_err(failed)? {
-                builder.append(&row).map_err(failed)?;
-                key_rows.push(u32::try_from(place).unwrap_or(u32::MAX));
-            }
-        }
-        self.metrics.misses.increment(misses);
-        let rows = builder.build_arrow_record_batch().map_err(failed)?;
-        let rows = RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec()).map_err(|e| {
-            Error::new(ErrorKind::DataInvalid, "found rows do not have the columns of their table")
-                .with_source(e)
-        })?;
-        self.filter(keys, Found { rows, key_rows: UInt32Array::from(key_rows) })
+        answers.ask_again(&missing);
+        self.ask_all(by, &missing, answers).await
     }
 
     /// Only the rows that agree with the further columns of their keys. A null agrees with nothing.
