@@ -136,11 +136,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Counts {
-    accepted: AtomicU64,
-    to_server: AtomicU64,
+    /// Of each connection that was accepted, in their order.
+    to_server: Mutex<Vec<u64>>,
     to_client: AtomicU64,
-    /// Bytes to the server of each connection, in the order in which they came.
-    each: Mutex<Vec<u64>>,
 }
 
 impl Proxy {
@@ -241,19 +239,19 @@ impl Proxy {
     /// How many connections were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
-        self.shared.counts.accepted.load(Ordering::SeqCst)
+        u64::try_from(lock(&self.shared.counts.to_server).len()).unwrap_or(u64::MAX)
     }
 
     /// How many bytes were passed to the server so far, over all connections.
     #[must_use]
     pub fn bytes_to_server(&self) -> u64 {
-        self.shared.counts.to_server.load(Ordering::SeqCst)
+        lock(&self.shared.counts.to_server).iter().sum()
     }
 
     /// How many bytes were passed to the server so far on each connection, in the order in which they were accepted.
     #[must_use]
     pub fn bytes_to_server_of_each(&self) -> Vec<u64> {
-        lock(&self.shared.counts.each).clone()
+        lock(&self.shared.counts.to_server).clone()
     }
 
     /// How many bytes were passed to the client so far, over all connections.
@@ -289,9 +287,8 @@ async fn accept_connections(listener: TcpListener, shared: Arc<Shared>) {
             sleep(Duration::from_millis(10)).await;
             continue;
         };
-        shared.counts.accepted.fetch_add(1, Ordering::SeqCst);
         let number = {
-            let mut each = lock(&shared.counts.each);
+            let mut each = lock(&shared.counts.to_server);
             each.push(0);
             each.len() - 1
         };
@@ -339,10 +336,7 @@ impl Connection {
                 lost: [CLIENT_LOST, SERVER_LOST],
                 rules: self.rules.clone(),
                 passed: 0,
-                count: |passed: u64| {
-                    self.counts.to_server.fetch_add(passed, Ordering::SeqCst);
-                    lock(&self.counts.each)[self.number] += passed;
-                },
+                count: |passed: u64| lock(&self.counts.to_server)[self.number] += passed,
             };
             let down = Pump {
                 flow: |rules| rules.to_client,
