@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use connector_core::{
-    BadRecordPolicy, option_enum, option_set,
+    BadRecordPolicy, Secret, option_enum, option_set,
     options::{Epoch, HostList, MemorySize, Millis, Problems, PropertyMap, RegexList},
 };
 use jiff::tz::TimeZone;
@@ -59,8 +59,12 @@ option_enum! {
         Json = "json",
         /// Lines of CSV.
         Csv = "csv",
+        /// Avro with a schema registry, one record a row.
+        Avro = "avro",
         /// Debezium's change events.
         DebeziumJson = "debezium_json",
+        /// Debezium's change events in Avro with a schema registry.
+        DebeziumAvro = "debezium_avro",
         /// Canal's change events.
         CanalJson = "canal_json",
         /// Maxwell's change events.
@@ -154,6 +158,14 @@ option_set! {
             "job.reader.csv_null_text" => csv_null_text: String, default "";
             /// whether the first line of each record of the format csv names its columns (an option of this crate)
             "job.reader.csv_header" => csv_header: bool, default false;
+            /// where the schemas of the formats avro and debezium_avro are; several addresses of one registry with commas between them (an option of this crate)
+            "job.reader.schema_registry_url" => schema_registry_url: String, optional;
+            /// name and password for the schema registry, as name:password (an option of this crate)
+            "job.reader.schema_registry_basic_auth" => schema_registry_basic_auth: Secret, optional;
+            /// token for the schema registry (an option of this crate)
+            "job.reader.schema_registry_bearer_token" => schema_registry_bearer_token: Secret, optional;
+            /// authorities that may have signed the schema registry's certificate, as PEM or the path of a file of it; the system's by default (an option of this crate)
+            "job.reader.schema_registry_ca" => schema_registry_ca: String, optional;
             /// who deals the partitions out: the host among its readers, or the group among all that join it (an option of this crate)
             "job.reader.assignment" => assignment: Assignment, default "manual";
             /// what happens to a record that cannot be read (an option of this crate)
@@ -248,13 +260,18 @@ impl KafkaSourceOptions {
 fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
     let changes = matches!(
         options.format_type,
-        Some(FormatType::DebeziumJson | FormatType::CanalJson | FormatType::MaxwellJson)
+        Some(
+            FormatType::DebeziumJson
+                | FormatType::DebeziumAvro
+                | FormatType::CanalJson
+                | FormatType::MaxwellJson
+        )
     );
     if options.use_multi_table_record && options.format_type.is_some() && !changes {
-        let text =
-            "`use_multi_table_record` is for the change formats debezium_json, canal_json and maxwell_json";
+        let text = "`use_multi_table_record` is for the change formats debezium_json, debezium_avro, canal_json and maxwell_json";
         problems.push("job.reader.use_multi_table_record", text);
     }
+    check_registry(options, problems);
     check_dates(options, problems);
     check_own(options, problems);
     for (key, value) in [
@@ -289,6 +306,21 @@ fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
         for (name, problem) in properties::problems(map) {
             problems.push(format!("job.reader.properties.{name}"), problem);
         }
+    }
+}
+
+fn check_registry(options: &KafkaSourceOptions, problems: &mut Problems) {
+    let given = [
+        ("schema_registry_url", options.schema_registry_url.is_some()),
+        ("schema_registry_basic_auth", options.schema_registry_basic_auth.is_some()),
+        ("schema_registry_bearer_token", options.schema_registry_bearer_token.is_some()),
+        ("schema_registry_ca", options.schema_registry_ca.is_some()),
+    ];
+    let avro = matches!(options.format_type, Some(FormatType::Avro | FormatType::DebeziumAvro));
+    for (name, _) in given.iter().filter(|(_, given)| *given && !avro) {
+        let text =
+            format!("`{name}` is for the formats avro and debezium_avro; set `format_type` to one of them");
+        problems.push(format!("job.reader.{name}"), text);
     }
 }
 
@@ -361,6 +393,10 @@ mod tests {
             "csv_quote",
             "csv_null_text",
             "csv_header",
+            "schema_registry_url",
+            "schema_registry_basic_auth",
+            "schema_registry_bearer_token",
+            "schema_registry_ca",
             "assignment",
             "bad_record_policy",
             "max_batch_rows",

@@ -3,6 +3,7 @@
 //! A [`Format`] is what a source is given: it names the table that the records make up and how
 //! their bytes are read.
 
+pub mod avro;
 pub mod change;
 pub mod csv;
 pub mod json;
@@ -13,6 +14,7 @@ pub(crate) mod record;
 use connector_core::{ChangelogMode, Result, TableSchema};
 use jiff::tz::TimeZone;
 
+pub use avro::Avro;
 pub use change::{Changes, UNAVAILABLE_VALUE, UnknownTables};
 pub use csv::Csv;
 pub use json::{
@@ -22,6 +24,7 @@ pub use json::{
 pub use metadata::MetadataColumn;
 pub use raw::Raw;
 
+use crate::schema_registry::SchemaRegistry;
 use change::Dialect;
 
 /// How the values of records are read.
@@ -34,6 +37,8 @@ pub enum Format {
     Csv(Csv),
     /// Bytes as they are.
     Raw(Raw),
+    /// Avro, one row a record.
+    Avro(Avro),
     /// Change events of Debezium, Canal or Maxwell.
     Changes(Changes),
 }
@@ -45,8 +50,11 @@ impl Format {
             Self::Json(_) => "json",
             Self::Csv(_) => "csv",
             Self::Raw(_) => "raw",
+            Self::Avro(_) => "avro",
             Self::Changes(changes) => match changes.dialect {
                 Dialect::Debezium => "debezium_json",
+                Dialect::DebeziumAvro => "debezium_avro",
+                Dialect::AvroRows => "avro",
                 Dialect::Canal => "canal_json",
                 Dialect::Maxwell => "maxwell_json",
             },
@@ -60,7 +68,15 @@ impl Format {
             Self::Json(json) => Some(json.table_schema()),
             Self::Csv(csv) => Some(csv.table_schema()),
             Self::Raw(raw) => Some(raw.table_schema()),
-            Self::Changes(changes) => changes.declared(),
+            Self::Avro(Avro(changes)) | Self::Changes(changes) => changes.declared(),
+        }
+    }
+
+    /// Where the schemas of records are, where they are not in them.
+    pub(crate) fn registry(&self) -> Option<&SchemaRegistry> {
+        match self {
+            Self::Avro(Avro(changes)) | Self::Changes(changes) => changes.registry(),
+            _ => None,
         }
     }
 
@@ -78,6 +94,7 @@ impl Format {
         match self {
             Self::Json(json) => Self::Json(json.time_zone(zone)),
             Self::Csv(csv) => Self::Csv(csv.time_zone(zone)),
+            Self::Avro(avro) => Self::Avro(avro.time_zone(zone)),
             Self::Changes(changes) => Self::Changes(changes.time_zone(zone)),
             raw @ Self::Raw(_) => raw,
         }
@@ -89,7 +106,7 @@ impl Format {
             Self::Json(json) => json.decoder().map(drop),
             Self::Csv(csv) => csv.check(),
             Self::Raw(_) => Ok(()),
-            Self::Changes(changes) => changes.check(),
+            Self::Avro(Avro(changes)) | Self::Changes(changes) => changes.check(),
         }
     }
 }
@@ -103,4 +120,4 @@ macro_rules! formats {
         })+
     };
 }
-formats!(Json, Csv, Raw, Changes);
+formats!(Json, Csv, Raw, Avro, Changes);

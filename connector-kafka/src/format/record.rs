@@ -7,7 +7,7 @@ use connector_core::{
 };
 
 use super::{
-    Format, JsonDecoder, JsonError,
+    Avro, Format, JsonDecoder, JsonError,
     change::{ChangeDecoder, Registry},
     csv::CsvDecoder,
     metadata::{Facts, MetadataColumns, MetadataRows},
@@ -34,6 +34,8 @@ pub(crate) enum Taken {
 pub(crate) enum Refusal {
     /// The record is at fault.
     Record(JsonError),
+    /// Nobody knows yet: give it once more.
+    Later(Error),
     /// No record of its kind can be read.
     Fatal(Error),
 }
@@ -93,7 +95,7 @@ impl Decoder {
             Format::Json(json) => Plain::Json(Box::new(json.decoder()?)),
             Format::Csv(csv) => Plain::Csv(Box::new(CsvDecoder::new(csv)?)),
             Format::Raw(raw) => Plain::Raw(RawDecoder::new(raw)),
-            Format::Changes(changes) => {
+            Format::Avro(Avro(changes)) | Format::Changes(changes) => {
                 let decoder = ChangeDecoder::new(changes, table, Arc::clone(registry), columns.clone());
                 return Ok(Self { kind: Kind::Changes(Box::new(decoder)), wants_facts: !columns.is_empty() });
             }

@@ -99,16 +99,20 @@ impl Format {
     /// The format that options ask for.
     ///
     /// # Errors
-    /// A sentence about options that contradict each other.
-    fn new(options: &KafkaSinkOptions) -> std::result::Result<Self, String> {
+    /// The option that is wrong, and a sentence about it.
+    fn new(options: &KafkaSinkOptions) -> std::result::Result<Self, (&'static str, String)> {
         Ok(match options.format_type {
             FormatType::Json => Self::Json,
-            FormatType::Csv => Self::Csv(CsvEncoder::new(
-                &options.csv_delimiter,
-                &options.csv_quote,
-                &options.csv_null_text,
-                options.csv_header,
-            )?),
+            FormatType::Csv => {
+                let (delimiter, quote) = (&options.csv_delimiter, &options.csv_quote);
+                let encoder = CsvEncoder::new(delimiter, quote, &options.csv_null_text, options.csv_header);
+                Self::Csv(encoder.map_err(|text| ("job.writer.csv_delimiter", text))?)
+            }
+            read_only @ (FormatType::Avro | FormatType::DebeziumAvro) => {
+                let text =
+                    format!("`format_type` {read_only} is read, and not written; use json or debezium_json");
+                return Err(("job.writer.format_type", text));
+            }
             FormatType::Raw => Self::Raw,
             FormatType::DebeziumJson => Self::Changes(Dialect::Debezium { schema: options.debezium_schema }),
             FormatType::CanalJson => Self::Changes(Dialect::Canal),
@@ -371,7 +375,7 @@ impl KafkaSink {
             admin: settings(options, &[], tokens),
             producer,
             topic,
-            format: Format::new(options).map_err(invalid)?,
+            format: Format::new(options).map_err(|(_, text)| invalid(text))?,
             headers: options.enable_headers,
             key_fields: options.key_fields.clone().unwrap_or_default(),
             key_format: options.key_format,

@@ -107,8 +107,8 @@ option_set! {
 
 /// What options say about each other, and what only this crate can check.
 fn check(options: &KafkaSinkOptions, problems: &mut Problems) {
-    if let Err(text) = super::Format::new(options) {
-        problems.push("job.writer.csv_delimiter", text);
+    if let Err((option, text)) = super::Format::new(options) {
+        problems.push(option, text);
     }
     if options.topic_name.trim().is_empty() {
         problems.push("job.writer.topic_name", "`topic_name` is empty");

@@ -8,7 +8,7 @@ use std::{
 };
 
 use connector_core::{
-    BadRecordPolicy, Error, ErrorKind, Result, TableId, TableSchema,
+    BadRecordPolicy, Error, ErrorKind, Result, Secret, TableId, TableSchema,
     options::{HostList, IntoValue, PropertyMap, RawValue, RegexList},
 };
 use jiff::tz::TimeZone;
@@ -22,12 +22,13 @@ use super::{
 };
 use crate::{
     client::ClientSettings,
-    format::{Changes, Csv, Format, Json, MetadataColumn, Raw, metadata::MetadataColumns},
+    format::{Avro, Changes, Csv, Format, Json, MetadataColumn, Raw, metadata::MetadataColumns},
     options::{
         Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, KafkaSourceOptionsBuilder,
         StartupMode,
     },
     properties,
+    schema_registry::SchemaRegistry,
     tokens::{OauthTokenProvider, Tokens, expect_tokens},
 };
 
@@ -119,6 +120,14 @@ impl KafkaSourceBuilder {
         end_timestamp: connector_core::options::Epoch;
         /// What happens when the log no longer has the offset of a checkpoint.
         auto_offset_reset: AutoOffsetReset;
+        /// Where the schemas of Avro records are, for a format that is named by the option `format_type` alone.
+        schema_registry_url: String;
+        /// The name and password for the schema registry, as `name:password`.
+        schema_registry_basic_auth: Secret;
+        /// The token for the schema registry.
+        schema_registry_bearer_token: Secret;
+        /// The authorities whose certificate the schema registry may have, as PEM or the path of a file of it.
+        schema_registry_ca: String;
         /// What happens to a record that cannot be read; by default the read fails.
         bad_record_policy: BadRecordPolicy;
         /// The most rows of a batch.
@@ -334,10 +343,38 @@ fn named_format(
             return Err("format_type is raw, which has one binary column `value` and no other".to_owned());
         }
         FormatType::Raw => Raw::default().into(),
+        FormatType::Avro => {
+            let avro = Avro::new(registry(named, options)?);
+            match schema {
+                Some(schema) => avro.table(schema),
+                None => avro,
+            }
+            .into()
+        }
+        FormatType::DebeziumAvro => {
+            with_table(Changes::debezium_avro(registry(named, options)?), schema).into()
+        }
         FormatType::DebeziumJson => with_table(Changes::debezium(), schema).into(),
         FormatType::CanalJson => with_table(Changes::canal(), schema).into(),
         FormatType::MaxwellJson => with_table(Changes::maxwell(), schema).into(),
     })
+}
+
+/// The registry that the options name.
+fn registry(named: FormatType, options: &KafkaSourceOptions) -> Result<SchemaRegistry, String> {
+    let url = options.schema_registry_url.as_deref();
+    let url = url.ok_or_else(|| format!("format_type {named} needs schema_registry_url"))?;
+    let mut registry = SchemaRegistry::builder(url);
+    if let Some(login) = &options.schema_registry_basic_auth {
+        registry = registry.basic_auth(login.clone());
+    }
+    if let Some(token) = &options.schema_registry_bearer_token {
+        registry = registry.bearer_token(token.clone());
+    }
+    if let Some(pem) = &options.schema_registry_ca {
+        registry = registry.certificate_authorities(pem);
+    }
+    registry.build().map_err(|e| e.message().to_owned())
 }
 
 fn inner(
@@ -376,6 +413,7 @@ fn inner(
             max_batch_rows: usize::try_from(options.max_batch_rows).unwrap_or(usize::MAX),
             max_batch_wait: options.max_batch_wait,
             building_bytes: memory.building,
+            request_timeout: options.request_timeout,
         },
         handover_bytes: memory.handover,
         reset: options.reset_policy(),

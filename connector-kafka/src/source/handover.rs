@@ -212,6 +212,14 @@ impl Handover {
         state.bytes < limit
     }
 
+    /// Waits. False where the reader is to end.
+    pub(crate) fn pause(&self, time: Duration) -> bool {
+        let is_open = |state: &mut State| state.orders.ending == Ending::Open;
+        let waited = self.work.wait_timeout_while(self.lock(), time, is_open);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        is_open(&mut state)
+    }
+
     /// True when nothing waits to be pulled: whoever pulls is faster than what is read.
     pub(crate) fn is_drained(&self) -> bool {
         self.lock().events.is_empty()

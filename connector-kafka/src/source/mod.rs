@@ -175,8 +175,12 @@ impl Source for KafkaSource {
 
     async fn check(&self) -> Result<()> {
         let (settings, plan) = (self.0.admin.clone(), Arc::clone(&self.0.plan));
+        let registry = self.0.shape.format.registry().cloned();
         off_runtime("kafka.check", move |cancelled| {
             plan.check_times()?;
+            if let Some(registry) = registry {
+                registry.check()?;
+            }
             plan.places(&Admin::new(&settings, cancelled)?).map(drop)
         })
         .await

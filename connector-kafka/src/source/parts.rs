@@ -32,6 +32,8 @@ const LOG_LINES: u32 = 10;
 const LOG_WINDOW: Duration = Duration::from_secs(10);
 /// How often a record is given to its decoder at most: a table of it is made, then changed, then there is no room.
 const MOST_TRIES: u32 = 8;
+/// Time between two questions for the same schema.
+const QUESTION_PAUSE: Duration = Duration::from_millis(200);
 
 /// How records become rows; the same for all splits of a reader.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub(crate) struct Shape {
     pub(crate) patience: Option<Patience>,
     /// Bytes that rows under construction may take, over all splits.
     pub(crate) building_bytes: usize,
+    /// How long a question for a schema may be asked in vain.
+    pub(crate) request_timeout: Duration,
 }
 
 /// One split under construction.
@@ -370,10 +374,29 @@ impl Parts {
                     self.parts[at].decoder.decode(record.key(), record.value())
                 }
                 Err(Refusal::Record(error)) => return self.take_refused(at, record, &error),
+                Err(Refusal::Later(error)) => self.ask_again(at, record, error)?,
                 Err(Refusal::Fatal(error)) => return Err(self.parts[at].locate_error(record, error)),
             };
         }
         let error = Error::new(ErrorKind::Unexpected, "a record was not taken, however often it was tried");
+        Err(self.parts[at].locate_error(record, error))
+    }
+
+    /// A record whose schema could not be had. Asks for it again until the time for questions is over, or the reader is closed.
+    #[cold]
+    fn ask_again(&mut self, at: usize, record: &Record<'_>, first: Error) -> Result<Result<Taken, Refusal>> {
+        let mut error = first;
+        tracing::warn!(
+            topic = self.parts[at].topic,
+            "waiting for a schema, without which nothing can be read: {error}"
+        );
+        let until = Instant::now() + self.shape.request_timeout;
+        while Instant::now() < until && self.handover.pause(QUESTION_PAUSE) {
+            match self.parts[at].decoder.decode(record.key(), record.value()) {
+                Err(Refusal::Later(again)) => error = again,
+                answered => return Ok(answered),
+            }
+        }
         Err(self.parts[at].locate_error(record, error))
     }
 

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use serde_json::Value;
 
 use super::{
-    ddl,
+    avro, ddl,
     decoder::{ChangeDecoder, Layout, Ready, at_end, cursor_at, unexpected},
     evolve::difference,
     types::{column, connect_fields, folded, mysql_type},
@@ -83,8 +83,9 @@ pub(super) fn fingerprint(fields: &Fields) -> u64 {
     hasher.hash_one(fields).max(1)
 }
 
+/// What an event says of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+pub(super) enum Op {
     Create,
     Update,
     Delete,
@@ -92,19 +93,37 @@ enum Op {
     Message,
 }
 
+impl Op {
+    pub(super) fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"c" | b"r" => Self::Create,
+            b"u" => Self::Update,
+            b"d" => Self::Delete,
+            b"t" => Self::Truncate,
+            b"m" => Self::Message,
+            _ => return None,
+        })
+    }
+
+    #[cold]
+    pub(super) fn unknown(at: usize) -> Fault {
+        unexpected(at, "one of the operations c, r, u, d, t and m")
+    }
+}
+
 /// Where the parts of an event stand.
 #[derive(Debug, Default)]
-struct Event {
+pub(super) struct Event {
     schema: Option<(usize, usize)>,
     /// The payload is there and a null.
     empty: bool,
-    op: Option<Op>,
-    before: Option<usize>,
-    after: Option<usize>,
-    source: Option<usize>,
+    pub(super) op: Option<Op>,
+    pub(super) before: Option<usize>,
+    pub(super) after: Option<usize>,
+    pub(super) source: Option<usize>,
     /// A message about a statement.
     statement: bool,
-    payload: usize,
+    pub(super) payload: usize,
 }
 
 impl Event {
@@ -121,18 +140,8 @@ impl Event {
                     return Err(cursor.mismatch("an operation, such as \"c\"").in_field("op"));
                 }
                 let mut scratch = String::new();
-                self.op = Some(match cursor.string(&mut scratch)? {
-                    "c" | "r" => Op::Create,
-                    "u" => Op::Update,
-                    "d" => Op::Delete,
-                    "t" => Op::Truncate,
-                    "m" => Op::Message,
-                    _ => {
-                        return Err(
-                            unexpected(at, "one of the operations c, r, u, d, t and m").in_field("op")
-                        );
-                    }
-                });
+                let op = Op::named(cursor.string(&mut scratch)?.as_bytes());
+                self.op = Some(op.ok_or_else(|| Op::unknown(at).in_field("op"))?);
                 return Ok(());
             }
             _ => {}
@@ -176,13 +185,26 @@ impl Event {
 
 pub(super) fn decode(decoder: &mut ChangeDecoder, key: Option<&[u8]>, text: &str) -> Result<Taken, Fault> {
     let event = Event::scan(text, &decoder.layouts.last)?;
+    if event.op.is_none() && event.empty {
+        return Ok(Taken::Nothing);
+    }
+    if event.op.is_none() && event.statement {
+        return statement(decoder, text, event.payload);
+    }
+    take(decoder, &event, key, text, text.len(), |decoder, index| prepare(decoder, index, key, text, &event))
+}
+
+/// Takes an event of `bytes` bytes whose parts stand in `text`. `prepare` sees to it that the next rows of a table are read as
+/// they are in this event.
+pub(super) fn take(
+    decoder: &mut ChangeDecoder,
+    event: &Event,
+    key: Option<&[u8]>,
+    text: &str,
+    bytes: usize,
+    prepare: impl FnOnce(&mut ChangeDecoder, usize) -> Result<Ready, Fault>,
+) -> Result<Taken, Fault> {
     let Some(op) = event.op else {
-        if event.empty {
-            return Ok(Taken::Nothing);
-        }
-        if event.statement {
-            return statement(decoder, text, event.payload);
-        }
         return Err(unexpected(event.payload, "a change event with its operation in `op`"));
     };
     if op == Op::Message {
@@ -203,11 +225,14 @@ pub(super) fn decode(decoder: &mut ChangeDecoder, key: Option<&[u8]>, text: &str
         let change = SchemaChange::TruncateTable { table: decoder.id(index).clone() };
         return Ok(decoder.tell(index, None, None, vec![change]));
     }
-    if prepare(decoder, index, key, text, &event)? == Ready::HandOver {
+    if prepare(decoder, index)? == Ready::HandOver {
         return Ok(Taken::Changes { again: true });
     }
-    push(decoder, index, op, key, text, &event)?;
-    Ok(decoder.settle(index, text.len()))
+    match (op, event.before) {
+        (Op::Delete, None) => push_key(decoder, index, key, event.payload, bytes)?,
+        _ => push(decoder, index, op, text, event, bytes)?,
+    }
+    Ok(decoder.settle(index, bytes))
 }
 
 /// Finds the table that an event's source names.
@@ -252,22 +277,14 @@ fn prepare(
     let Some((start, end)) = event.schema else { return decoder.prepare(index, None, event.payload) };
     let layout = decoder.layouts.find(text.get(start..end).unwrap_or_default(), start, fold)?;
     let fingerprint = decoder.layouts.layouts[layout].fingerprint;
-    if decoder.is_read_by(index, fingerprint) {
-        return Ok(Ready::Yes);
-    }
-    let layout = Layout {
-        fingerprint,
-        fields: decoder.layouts.layouts[layout].fields.clone(),
-        key: key.map(|key| key_names(key, fold)).unwrap_or_default(),
-    };
-    if layout.fields.is_empty() {
-        return Err(unexpected(start, "a schema with the fields of `after`"));
-    }
-    decoder.prepare(index, Some(&layout), event.payload)
+    decoder.prepare_by(index, fingerprint, event.payload, |decoder| {
+        let fields = decoder.layouts.layouts[layout].fields.clone();
+        Ok(Layout { fingerprint, fields, key: key.map(|key| key_names(key, fold)).unwrap_or_default() })
+    })
 }
 
 /// The columns of the key, as the record's key tells them.
-fn key_names(key: &[u8], fold: bool) -> Vec<String> {
+pub(super) fn key_names(key: &[u8], fold: bool) -> Vec<String> {
     let Ok(Value::Object(object)) = serde_json::from_slice(key) else { return Vec::new() };
     let payload = match (object.get("schema"), object.get("payload")) {
         (Some(_), Some(Value::Object(payload))) => payload,
@@ -280,41 +297,45 @@ fn push(
     decoder: &mut ChangeDecoder,
     index: usize,
     op: Op,
-    key: Option<&[u8]>,
     text: &str,
     event: &Event,
+    bytes: usize,
 ) -> Result<(), Fault> {
     let before_images = decoder.format.has_before_images();
-    let rows = decoder.rows(index, text.len())?;
-    let after = || event.after.ok_or_else(|| missing(event.payload, "after"));
-    match op {
-        Op::Create => {
-            let at = after()?;
-            rows.push(RowKind::Insert, &mut cursor_at(text, at)).map_err(|fault| fault.in_field("after"))
+    let rows = decoder.rows(index, bytes)?;
+    if op == Op::Delete || op == Op::Update && before_images {
+        let kind = if op == Op::Delete { RowKind::Delete } else { RowKind::UpdateBefore };
+        if let Some(before) = event.before {
+            rows.push_sparse(kind, &mut cursor_at(text, before)).map_err(|fault| fault.in_field("before"))?;
         }
-        Op::Update => {
-            let at = after()?;
-            if let Some(before) = event.before.filter(|_| before_images) {
-                rows.push_sparse(RowKind::UpdateBefore, &mut cursor_at(text, before))
-                    .map_err(|fault| fault.in_field("before"))?;
-            }
-            rows.push(RowKind::UpdateAfter, &mut cursor_at(text, at)).map_err(|fault| fault.in_field("after"))
-        }
-        Op::Delete => match event.before {
-            Some(before) => rows
-                .push_sparse(RowKind::Delete, &mut cursor_at(text, before))
-                .map_err(|fault| fault.in_field("before")),
-            // A table without images of before: the record's key says which row is gone.
-            None => {
-                let key = key.ok_or_else(|| missing(event.payload, "before"))?;
-                let key = simdutf8::basic::from_utf8(key).map_err(|_| not_utf8(key))?;
-                let at = key_payload(key)?;
-                rows.push_sparse(RowKind::Delete, &mut cursor_at(key, at))
-                    .map_err(|fault| fault.in_field("key"))
-            }
-        },
-        Op::Truncate | Op::Message => Ok(()),
     }
+    if op == Op::Delete {
+        return Ok(());
+    }
+    let kind = if op == Op::Update { RowKind::UpdateAfter } else { RowKind::Insert };
+    let after = event.after.ok_or_else(|| missing(event.payload, "after"))?;
+    rows.push(kind, &mut cursor_at(text, after)).map_err(|fault| fault.in_field("after"))
+}
+
+/// A deletion in a table without images of before: the record's key says which row is gone.
+fn push_key(
+    decoder: &mut ChangeDecoder,
+    index: usize,
+    key: Option<&[u8]>,
+    payload: usize,
+    bytes: usize,
+) -> Result<(), Fault> {
+    let key = key.ok_or_else(|| missing(payload, "before"))?;
+    let read;
+    let (key, at) = if decoder.is_avro() && key.first() == Some(&0) {
+        read = avro::key_text(decoder, key)?;
+        (read.as_str(), 0)
+    } else {
+        let key = simdutf8::basic::from_utf8(key).map_err(|_| not_utf8(key))?;
+        (key, key_payload(key)?)
+    };
+    let rows = decoder.rows(index, bytes)?;
+    rows.push_sparse(RowKind::Delete, &mut cursor_at(key, at)).map_err(|fault| fault.in_field("key"))
 }
 
 #[cold]

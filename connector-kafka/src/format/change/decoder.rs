@@ -3,21 +3,23 @@
 use std::{fmt, sync::Arc};
 
 use connector_core::{
-    Error, Result, RowKind, SchemaChange, TableId, TableSchema,
+    Result, RowKind, SchemaChange, TableId, TableSchema,
     arrow::datatypes::{Field, Fields, Schema},
     schema::metadata::SOURCE_TYPE,
 };
 use hashbrown::HashMap;
 
 use super::{
-    Changes, Dialect, Registry, UnknownTables, canal,
+    Changes, Dialect, Registry, UnknownTables,
+    avro::{self, Schemas},
+    canal,
     debezium::{self, Layouts},
     maxwell,
     rows::Rows,
     types::folded,
 };
 use crate::format::{
-    json::{JsonErrorKind, SCALE, cursor::Cursor, decoder::not_utf8, error::Fault, fold_case},
+    json::{JsonError, JsonErrorKind, SCALE, cursor::Cursor, decoder::not_utf8, error::Fault, fold_case},
     metadata::{Facts, MetadataColumns, MetadataRows},
     record::{Output, Refusal, Taken},
 };
@@ -84,7 +86,10 @@ pub(crate) struct ChangeDecoder {
     /// The table of the last record.
     last: usize,
     columns: MetadataColumns,
-    fatal: Option<Error>,
+    /// Of records in Avro.
+    pub(super) schemas: Option<Schemas>,
+    /// Why not only the record at hand cannot be read.
+    pub(super) halt: Option<Refusal>,
 }
 
 impl fmt::Debug for ChangeDecoder {
@@ -113,7 +118,8 @@ impl ChangeDecoder {
             changes: Vec::new(),
             last: 0,
             columns,
-            fatal: None,
+            schemas: format.registry.clone().map(Schemas::new),
+            halt: None,
         }
     }
 
@@ -125,27 +131,31 @@ impl ChangeDecoder {
     pub(crate) fn decode(&mut self, key: Option<&[u8]>, value: &[u8]) -> Result<Taken, Refusal> {
         match self.append(key, value) {
             Ok(taken) => Ok(taken),
-            Err(fault) => {
+            Err(error) => {
                 for table in &mut self.tables {
                     if let Some(rows) = &mut table.rows {
                         rows.roll_back();
                     }
                 }
-                Err(match self.fatal.take() {
-                    Some(error) => Refusal::Fatal(error),
-                    None => Refusal::Record(fault.into_error(value)),
-                })
+                Err(self.halt.take().unwrap_or(Refusal::Record(error)))
             }
         }
     }
 
-    fn append(&mut self, key: Option<&[u8]>, value: &[u8]) -> Result<Taken, Fault> {
-        let text = simdutf8::basic::from_utf8(value).map_err(|_| not_utf8(value))?;
-        match self.format.dialect {
-            Dialect::Debezium => debezium::decode(self, key, text),
-            Dialect::Canal => canal::decode(self, text),
-            Dialect::Maxwell => maxwell::decode(self, text),
-        }
+    fn append(&mut self, key: Option<&[u8]>, value: &[u8]) -> Result<Taken, JsonError> {
+        let text = || simdutf8::basic::from_utf8(value).map_err(|_| not_utf8(value));
+        let taken = match self.format.dialect {
+            Dialect::Debezium => text().and_then(|text| debezium::decode(self, key, text)),
+            Dialect::Canal => text().and_then(|text| canal::decode(self, text)),
+            Dialect::Maxwell => text().and_then(|text| maxwell::decode(self, text)),
+            Dialect::DebeziumAvro | Dialect::AvroRows => return avro::decode(self, key, value),
+        };
+        taken.map_err(|fault| fault.into_error(value))
+    }
+
+    /// Whether records are in Avro.
+    pub(super) fn is_avro(&self) -> bool {
+        self.schemas.is_some()
     }
 
     /// Whether it matters which table an event is of.
@@ -337,13 +347,32 @@ impl ChangeDecoder {
             {
                 Ok(rows) => table.rows = Some(rows),
                 Err(error) => {
-                    self.fatal = Some(error.with_context("table", &table.id));
+                    self.halt = Some(Refusal::Fatal(error.with_context("table", &table.id)));
                     return Err(Fault::new(JsonErrorKind::Unexpected, at, "columns that can be read"));
                 }
             }
             table.layout = fingerprint;
         }
         Ok(if self.changes.is_empty() { Ready::Yes } else { Ready::HandOver })
+    }
+
+    /// [`Self::prepare`] by a layout that is made only where the rows are not read by it yet.
+    #[inline]
+    pub(super) fn prepare_by(
+        &mut self,
+        index: usize,
+        fingerprint: u64,
+        at: usize,
+        layout: impl FnOnce(&mut Self) -> Result<Layout, Fault>,
+    ) -> Result<Ready, Fault> {
+        if self.is_read_by(index, fingerprint) {
+            return Ok(Ready::Yes);
+        }
+        let layout = layout(self)?;
+        if layout.fields.is_empty() {
+            return Err(unexpected(at, "a schema with the fields of `after`"));
+        }
+        self.prepare(index, Some(&layout), at)
     }
 
     /// The rows of a table that [`Self::prepare`] has said yes to.

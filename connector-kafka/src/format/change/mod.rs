@@ -1,4 +1,4 @@
-//! Change events: what happened to the rows of tables, as Debezium, Canal and Maxwell write it in JSON.
+//! Change events: what happened to the rows of tables, as Debezium, Canal and Maxwell write it in JSON, and Debezium in Avro.
 //!
 //! [`Changes`] is the format that a source is given. Each event gives rows with their
 //! [`RowKind`](connector_core::RowKind)s:
@@ -30,6 +30,7 @@
 //! texts of digits, or base64 where [`decimal_text`](super::JsonOptions::decimal_text) says so. Canal's values are texts, and its
 //! binary ones a character for each byte. Text columns take whatever else a value is, as its JSON.
 
+mod avro;
 mod canal;
 mod ddl;
 mod debezium;
@@ -37,7 +38,7 @@ mod decoder;
 mod evolve;
 mod maxwell;
 mod rows;
-mod types;
+pub(in crate::format) mod types;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use regex::Regex;
 
 pub(crate) use self::{decoder::ChangeDecoder, evolve::Registry, types::mysql_type};
 use super::json::{BinaryText, JsonDecoder, JsonOptions, UnavailableValue};
+use crate::schema_registry::SchemaRegistry;
 
 /// The text that Debezium writes where it does not have a value, unless it is told to write another.
 pub const UNAVAILABLE_VALUE: &str = "__debezium_unavailable_value";
@@ -60,6 +62,9 @@ pub(crate) enum Dialect {
     Debezium,
     Canal,
     Maxwell,
+    DebeziumAvro,
+    /// No events: every record is a row.
+    AvroRows,
 }
 
 /// What happens to the events of a table that was not declared, where a topic carries many.
@@ -99,6 +104,8 @@ pub struct Changes {
     unknown: UnknownTables,
     before_images: bool,
     options: JsonOptions,
+    /// Of records in Avro.
+    registry: Option<SchemaRegistry>,
 }
 
 impl Changes {
@@ -109,7 +116,8 @@ impl Changes {
             text_nan: true,
             lenient_booleans: true,
             binary_text: if dialect == Dialect::Canal { BinaryText::Latin1 } else { BinaryText::Base64 },
-            unavailable_placeholder: (dialect == Dialect::Debezium).then(|| UNAVAILABLE_VALUE.to_owned()),
+            unavailable_placeholder: matches!(dialect, Dialect::Debezium | Dialect::DebeziumAvro)
+                .then(|| UNAVAILABLE_VALUE.to_owned()),
             ..JsonOptions::default()
         };
         Self {
@@ -121,12 +129,24 @@ impl Changes {
             unknown: UnknownTables::default(),
             before_images: true,
             options,
+            registry: None,
         }
     }
 
     /// Debezium's events, with and without their schema part.
     pub fn debezium() -> Self {
         Self::new(Dialect::Debezium)
+    }
+
+    /// Debezium's events in Avro, as Confluent's converter writes them. See [`avro`](super::avro) for types and columns.
+    pub fn debezium_avro(registry: SchemaRegistry) -> Self {
+        Self { registry: Some(registry), ..Self::new(Dialect::DebeziumAvro) }
+    }
+
+    /// Records in Avro that are rows.
+    pub(crate) fn avro_rows(registry: SchemaRegistry) -> Self {
+        let changes = Self { registry: Some(registry), ..Self::new(Dialect::AvroRows) };
+        changes.case_insensitive(false)
     }
 
     /// Canal's flat messages.
@@ -229,6 +249,11 @@ impl Changes {
 
     pub(crate) fn has_before_images(&self) -> bool {
         self.before_images
+    }
+
+    /// Where the schemas of records in Avro are.
+    pub(crate) fn registry(&self) -> Option<&SchemaRegistry> {
+        self.registry.as_ref()
     }
 
     pub(crate) fn declared(&self) -> Option<&TableSchema> {

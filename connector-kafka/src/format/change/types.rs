@@ -12,10 +12,12 @@ use crate::format::json::{SCALE, fold_case};
 
 /// The most digits of each decimal type of Arrow.
 const DECIMAL128: u8 = 38;
-const DECIMAL256: u8 = 76;
+pub(in crate::format) const DECIMAL256: u8 = 76;
+/// Kafka Connect's name of decimals.
+pub(in crate::format) const DECIMAL: &str = "org.apache.kafka.connect.data.Decimal";
 
 /// A decimal of so many digits; text where no decimal has so many.
-pub(super) fn decimal(precision: u32, scale: i32) -> DataType {
+pub(in crate::format) fn decimal(precision: u32, scale: i32) -> DataType {
     match (u8::try_from(precision), i8::try_from(scale)) {
         (Ok(p @ 1..=DECIMAL128), Ok(s)) if s.unsigned_abs() <= p => DataType::Decimal128(p, s),
         (Ok(p @ 1..=DECIMAL256), Ok(s)) if s.unsigned_abs() <= p => DataType::Decimal256(p, s),
@@ -78,7 +80,7 @@ pub(super) fn column(name: &str, data_type: DataType, nullable: bool, source_typ
 }
 
 /// The name of a column, in lower case where case does not matter.
-pub(super) fn folded(name: &str, fold: bool) -> String {
+pub(in crate::format) fn folded(name: &str, fold: bool) -> String {
     if fold { fold_case(name).into_owned() } else { name.to_owned() }
 }
 
@@ -101,7 +103,7 @@ fn connect_field(name: &str, schema: &Value, fold: bool) -> Option<Field> {
     let scale = parameter("scale").and_then(|scale| scale.parse::<i32>().ok()).unwrap_or(0);
     let data_type = match source_type.and_then(named) {
         Some(data_type) => data_type,
-        None if source_type == Some("org.apache.kafka.connect.data.Decimal") => {
+        None if source_type == Some(DECIMAL) => {
             let precision = parameter("connect.decimal.precision").and_then(|digits| digits.parse().ok());
             // Without a precision only the widest type is sure to hold every value.
             decimal(precision.unwrap_or(u32::from(DECIMAL256)), scale)
@@ -110,7 +112,7 @@ fn connect_field(name: &str, schema: &Value, fold: bool) -> Option<Field> {
         None => connect_type(schema, fold)?,
     };
     let mut field = column(&folded(name, fold), data_type, optional, source_type);
-    if source_type == Some("org.apache.kafka.connect.data.Decimal") {
+    if source_type == Some(DECIMAL) {
         let mut metadata = field.metadata().clone();
         metadata.insert(SCALE.to_owned(), scale.to_string());
         field = field.with_metadata(metadata);
@@ -119,7 +121,7 @@ fn connect_field(name: &str, schema: &Value, fold: bool) -> Option<Field> {
 }
 
 /// The types that a name tells and the plain type does not.
-fn named(name: &str) -> Option<DataType> {
+pub(in crate::format) fn named(name: &str) -> Option<DataType> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond};
     Some(match name {
         "io.debezium.time.Date" | "org.apache.kafka.connect.data.Date" => DataType::Date32,

@@ -1,4 +1,4 @@
-//! Types of Debezium's and Kafka Connect's whose JSON form their Arrow type does not tell.
+//! Types of Debezium's, Kafka Connect's and Avro's whose JSON form their Arrow type does not tell.
 
 use connector_core::{
     Result,
@@ -24,6 +24,8 @@ pub(super) enum Encoding {
     TimeOfDay(TimeUnit),
     /// This unit since 1970-01-01 00:00, on a wall clock.
     Epoch(TimeUnit),
+    /// This unit since 1970-01-01 00:00 UTC.
+    Instant(TimeUnit),
     /// Base64 of the unscaled number, with this scale, or that of the column.
     Decimal(Option<i32>),
     /// An object of a scale and the base64 of an unscaled number.
@@ -43,6 +45,9 @@ pub const DEBEZIUM_TYPES: &[&str] = &[
     "org.apache.kafka.connect.data.Timestamp",
     "io.debezium.time.MicroTimestamp",
     "io.debezium.time.NanoTimestamp",
+    "avro.timestamp-millis",
+    "avro.timestamp-micros",
+    "avro.timestamp-nanos",
     "org.apache.kafka.connect.data.Decimal",
     "io.debezium.data.VariableScaleDecimal",
 ];
@@ -62,6 +67,9 @@ impl Encoding {
             }
             "io.debezium.time.MicroTimestamp" => Self::Epoch(TimeUnit::Microsecond),
             "io.debezium.time.NanoTimestamp" => Self::Epoch(TimeUnit::Nanosecond),
+            "avro.timestamp-millis" => Self::Instant(TimeUnit::Millisecond),
+            "avro.timestamp-micros" => Self::Instant(TimeUnit::Microsecond),
+            "avro.timestamp-nanos" => Self::Instant(TimeUnit::Nanosecond),
             "org.apache.kafka.connect.data.Decimal" => Self::Decimal(scale),
             "io.debezium.data.VariableScaleDecimal" => Self::VariableDecimal,
             _ => Self::Plain,
@@ -83,7 +91,7 @@ impl Encoding {
             _ if data_type.is_integer() => !matches!(encoding, Self::Decimal(_) | Self::VariableDecimal),
             Self::Days => *data_type == DataType::Date32,
             Self::TimeOfDay(_) => matches!(data_type, DataType::Time32(_) | DataType::Time64(_)),
-            Self::Epoch(_) => matches!(data_type, DataType::Timestamp(..)),
+            Self::Epoch(_) | Self::Instant(_) => matches!(data_type, DataType::Timestamp(..)),
             Self::Decimal(_) | Self::VariableDecimal => {
                 data_type.is_decimal()
                     || matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8)

@@ -245,6 +245,7 @@ impl TimestampColumn {
         let digits = unit_digits(unit);
         let (written, wall) = match encoding {
             Encoding::Epoch(unit) => (unit_digits(unit), true),
+            Encoding::Instant(unit) => (unit_digits(unit), false),
             _ => (options.epoch_unit.digits(digits), false),
         };
         let epoch_power = i64::from(digits) - i64::from(written);

@@ -1,5 +1,6 @@
 //! Events in the shapes that the projects document, written by hand.
 
+mod avro;
 mod canal;
 mod debezium;
 mod maxwell;
@@ -60,10 +61,14 @@ impl Split {
         Self { decoder, lines: Vec::new() }
     }
 
-    /// Gives a record, as a reader does.
     fn try_give(&mut self, key: Option<&str>, value: &str) -> Result<Taken, Refusal> {
+        self.try_give_bytes(key.map(str::as_bytes), value.as_bytes())
+    }
+
+    /// Gives a record, as a reader does.
+    fn try_give_bytes(&mut self, key: Option<&[u8]>, value: &[u8]) -> Result<Taken, Refusal> {
         for _ in 0..8 {
-            match self.decoder.decode(key.map(str::as_bytes), value.as_bytes())? {
+            match self.decoder.decode(key, value)? {
                 Taken::Changes { again } => {
                     self.hand_over();
                     for change in self.decoder.take_changes() {
@@ -76,7 +81,7 @@ impl Split {
                 taken => return Ok(taken),
             }
         }
-        panic!("a record is never taken: {value}")
+        panic!("a record is never taken: {}", String::from_utf8_lossy(value))
     }
 
     fn give(&mut self, value: &str) -> &mut Self {
