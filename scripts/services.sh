@@ -2,7 +2,7 @@
 # Starts and stops the real servers that tests and benches run against; sourced by ./dev.
 # One run is a folder under target/services with one folder per server; tests put the servers they own beside them.
 
-SERVICES=(kafka clickhouse-18 clickhouse-current fluss)
+SERVICES=(kafka clickhouse-18 clickhouse-current fluss schema-registry)
 DRIVERS=python-drivers # other people's clients, which are no service; required like one
 RUN=     # the folder of this run
 JOB=     # the process group of the command that uses the servers

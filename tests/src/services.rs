@@ -23,10 +23,12 @@ pub enum Service {
     Clickhouse18,
     /// A current ClickHouse, without TLS. A wrong password ends the process: test logins on [`Service::Clickhouse18`].
     ClickhouseCurrent,
-    /// Not a server: Python drivers of the native protocol, by other people.
+    /// Not a server: Python clients by other people, of the native protocol and of Kafka with Avro.
     PythonDrivers,
     /// Apache Fluss with ZooKeeper.
     Fluss,
+    /// Apicurio Registry, which answers as Confluent's schema registry does.
+    SchemaRegistry,
 }
 
 impl Service {
@@ -39,6 +41,7 @@ impl Service {
             Self::ClickhouseCurrent => "clickhouse-current",
             Self::PythonDrivers => "python-drivers",
             Self::Fluss => "fluss",
+            Self::SchemaRegistry => "schema-registry",
         }
     }
 }
@@ -161,6 +164,16 @@ pub fn fluss() -> Option<Fluss> {
     available(Service::Fluss, Endpoints::from_environment().fluss())
 }
 
+/// The address of the schema registry of this test run, where it speaks Confluent's protocol; `None`, with a line on standard error,
+/// when there is none.
+///
+/// # Panics
+/// When there is none although it is required.
+#[must_use]
+pub fn schema_registry() -> Option<String> {
+    available(Service::SchemaRegistry, Endpoints::from_environment().schema_registry())
+}
+
 /// Whether servers of this kind can be had in this test run; says so on standard error when not.
 ///
 /// # Panics
@@ -173,6 +186,7 @@ pub(crate) fn is_available(service: Service) -> bool {
         Service::ClickhouseCurrent => endpoints.clickhouse(Version::Current).map(drop),
         Service::PythonDrivers => endpoints.python_drivers().map(drop),
         Service::Fluss => endpoints.fluss().map(drop),
+        Service::SchemaRegistry => endpoints.schema_registry().map(drop),
     };
     available(service, found).is_some()
 }
@@ -211,6 +225,10 @@ impl Endpoints {
 
     fn python_drivers(&self) -> Option<PathBuf> {
         self.get("CONNECTOR_TEST_DRIVERS").map(PathBuf::from)
+    }
+
+    fn schema_registry(&self) -> Option<String> {
+        self.get("CONNECTOR_TEST_SCHEMA_REGISTRY")
     }
 
     pub(crate) fn fluss(&self) -> Option<Fluss> {

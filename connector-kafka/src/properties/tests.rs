@@ -157,6 +157,8 @@ fn what_only_java_can_do_is_refused_with_a_sentence() {
         ("interceptor.classes", "com.example.Audit", "no Java class"),
         ("config.providers", "file", "write the value itself"),
         ("value.deserializer", "io.confluent.kafka.serializers.KafkaAvroDeserializer", "format_type"),
+        ("schema.registry.url", "http://registry:8081", "schema_registry_url"),
+        ("basic.auth.user.info", "me:hunter2", "schema_registry_basic_auth"),
         (
             "partition.assignment.strategy",
             "org.apache.kafka.clients.consumer.StickyAssignor",

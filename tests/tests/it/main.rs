@@ -28,6 +28,7 @@ mod fluss_lookup;
 mod fluss_types;
 mod groups;
 mod kafka;
+mod kafka_avro;
 mod kafka_cluster;
 mod kafka_exactly_once;
 mod kafka_fluss_clickhouse;

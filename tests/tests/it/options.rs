@@ -6,11 +6,15 @@ use connector_fluss::FlussOptions;
 use connector_kafka::{KafkaSinkOptions, KafkaSourceOptions};
 
 /// Options that are our own: in the code, not in the vendors' documents.
-const OURS: [&str; 79] = [
+const OURS: [&str; 83] = [
     "kafka source job.reader.csv_delimiter",
     "kafka source job.reader.csv_quote",
     "kafka source job.reader.csv_null_text",
     "kafka source job.reader.csv_header",
+    "kafka source job.reader.schema_registry_url",
+    "kafka source job.reader.schema_registry_basic_auth",
+    "kafka source job.reader.schema_registry_bearer_token",
+    "kafka source job.reader.schema_registry_ca",
     "kafka source job.reader.assignment",
     "kafka source job.reader.bad_record_policy",
     "kafka source job.reader.max_batch_rows",
