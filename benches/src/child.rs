@@ -7,7 +7,7 @@ use crate::{
     cli::Job,
     measure::Outcome,
     way::Program,
-    ways::{client, compose, decode, fluss, insert, peers, pipeline, read, write},
+    ways::{avro, client, compose, decode, fluss, insert, peers, pipeline, read, write},
 };
 
 /// Runs the way and prints its outcome as the only line on standard output.
@@ -28,6 +28,7 @@ async fn measure(job: &Job) -> Result<Outcome> {
         Program::ReadOurs => read::ours(job).await,
         Program::ReadGroup => read::group(job).await,
         Program::ReadDebezium => read::debezium(job).await,
+        Program::ReadAvro => avro::read(job).await,
         Program::ReadBare => blocking(job, read::bare).await,
         Program::WriteOurs => write::ours(job).await,
         Program::WriteBare => write::bare(job).await,

@@ -73,6 +73,13 @@ pub(crate) const FIGURES: &[Figure] = &[
         Goal::RatioAtLeast(0.5),
     ),
     figure(
+        "avro",
+        Metric::Speed,
+        Way::new(Program::ReadAvro, Target::Nowhere),
+        &[READ],
+        Goal::RatioAtLeast(0.9),
+    ),
+    figure(
         "kafka-group",
         Metric::Speed,
         Way::new(Program::ReadGroup, Target::Nowhere),

@@ -25,6 +25,8 @@ pub(crate) enum Program {
     ReadGroup,
     /// The same orders as events of Debezium.
     ReadDebezium,
+    /// The same orders in Avro, with a schema registry.
+    ReadAvro,
     /// librdkafka's consumer in a loop that counts bytes.
     ReadBare,
     /// Our Kafka sink, from Arrow batches.
@@ -93,6 +95,7 @@ pub(crate) const GROUPS: [&[Way]; 10] = [
         Way::new(Program::ReadOurs, Target::Nowhere),
         Way::new(Program::ReadGroup, Target::Nowhere),
         Way::new(Program::ReadDebezium, Target::Nowhere),
+        Way::new(Program::ReadAvro, Target::Nowhere),
         Way::new(Program::ReadBare, Target::Nowhere),
         Way::new(Program::DecodeOurs, Target::Nowhere),
         Way::new(Program::DecodeArrow, Target::Nowhere),
@@ -156,6 +159,7 @@ impl Way {
             Program::ReadOurs => "read-ours",
             Program::ReadGroup => "read-ours-group",
             Program::ReadDebezium => "read-ours-debezium",
+            Program::ReadAvro => "read-ours-avro",
             Program::ReadBare => "read-librdkafka",
             Program::WriteOurs => "write-ours",
             Program::WriteBare => "write-librdkafka",

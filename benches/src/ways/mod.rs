@@ -1,5 +1,6 @@
 //! What the processes of the bench do, one module a kind of work.
 
+pub(crate) mod avro;
 pub(crate) mod client;
 pub(crate) mod compose;
 pub(crate) mod decode;

@@ -36,7 +36,7 @@ pub(crate) async fn ours(job: &Job) -> Result<Outcome> {
 }
 
 /// Reads a bounded source to its end, in one reader.
-async fn read_all(source: &KafkaSource, rows: u64) -> Result<Outcome> {
+pub(super) async fn read_all(source: &KafkaSource, rows: u64) -> Result<Outcome> {
     let splits = source.discover(&[]).await?;
     let mut tally = Tally::default();
     let mut reader = source.open(splits).await?;

@@ -189,7 +189,7 @@ mod tests {
         let mut out = Encoded::default();
         keys(&rows, &fields, KeyFormat::Concat, &mut out).unwrap();
         assert_eq!([out.get(0), out.get(1)], ["1北京".as_bytes(), b"12"]);
-        out.clear();
+        out.clear(0);
         keys(&rows, &fields, KeyFormat::Json, &mut out).unwrap();
         assert_eq!(out.get(0), r#"{"id":1,"city":"北京"}"#.as_bytes());
         assert_eq!(out.get(1), br#"{"id":12,"city":null}"#);

@@ -26,7 +26,7 @@ use crate::client::off_runtime;
 
 /// How long a topic's number of partitions is taken for true.
 const PARTITIONS_AGE: Duration = Duration::from_secs(60);
-/// Rows after which other tasks get a turn.
+/// Rows that are encoded and sent at a time, before other tasks get a turn. Their texts stay in the processor's cache until they are copied.
 const TURN: usize = 1024;
 
 /// A topic and, where a column chooses the partition, how many it has.
@@ -39,7 +39,7 @@ struct Topic {
 /// Writes to Kafka. Made by [`Sink::open`](connector_core::Sink::open) of a [`KafkaSink`](super::KafkaSink).
 ///
 /// Records are on their way as soon as they are written; they are durable when [`flush`](SinkWriter::flush) returns.
-/// A dropped `write` may have queued some of its rows.
+/// A `write` that fails or is dropped may have queued some of its rows.
 pub struct KafkaWriter {
     inner: Arc<Inner>,
     producer: Producer,
@@ -243,14 +243,27 @@ impl KafkaWriter {
     }
 
     async fn send(&mut self, table: &TableId, batch: &ChangeBatch) -> Result<()> {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let to = batch.cut_at(from + TURN);
+            self.send_some(table, &batch.slice(from, to - from), from).await?;
+            self.failures()?;
+            tokio::task::yield_now().await;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Sends rows that stand behind `before` others of their batch.
+    async fn send_some(&mut self, table: &TableId, batch: &ChangeBatch, before: usize) -> Result<()> {
         let topic = self.topic(table).await?;
         let rows = batch.rows();
         let inner = Arc::clone(&self.inner);
         let keyed = !inner.key_fields.is_empty();
         let (mut values, mut keys) = (std::mem::take(&mut self.values), std::mem::take(&mut self.keys));
         let mut events = std::mem::take(&mut self.events);
-        values.clear();
-        keys.clear();
+        values.clear(before);
+        keys.clear(before);
         if keyed {
             key::keys(rows, &inner.key_fields, inner.key_format, &mut keys)?;
         }
@@ -301,10 +314,6 @@ impl KafkaWriter {
             let record = Record { topic: &topic.name, partition, key, value, headers };
             big += u64::from(record.size() as u64 > inner.big_message_threshold);
             self.producer.send(record).await?;
-            if at % TURN == TURN - 1 {
-                self.failures()?;
-                tokio::task::yield_now().await;
-            }
         }
         (self.values, self.keys, self.events) = (values, keys, events);
         self.note(table, &topic.name, dropped, big);
@@ -406,8 +415,11 @@ impl SinkWriter for KafkaWriter {
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        self.begin()?;
-        match self.send(table, &rows).await {
+        let sent = match self.begin() {
+            Ok(()) => self.send(table, &rows).await,
+            Err(e) => Err(e),
+        };
+        match sent {
             Ok(()) => Ok(()),
             Err(e) => Err(self.failed(e).await.with_context("table", table)),
         }

@@ -11,7 +11,7 @@ use std::{
 use connector_core::{
     ChangeBatch, DeliveryGuarantee, ErrorKind, RowKind, RowKinds, SchemaChange, Sink, SinkWriter, TableId,
     TableSchema, WriterContext,
-    arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray},
+    arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampSecondArray},
     async_trait,
     testkit::{SinkFixture, check_sink, orders_schema},
 };
@@ -167,6 +167,45 @@ async fn kinds_become_values_and_tombstones() {
             record("2", None)
         ]
     );
+}
+
+/// Batches are encoded in pieces: none parts the two rows of an update, and errors count rows from the batch's beginning.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_batches_are_written_whole_and_in_order() {
+    const UPDATES: i64 = 2000;
+    let cluster = Cluster::with_topic("out", 1);
+    let mut writer = open(sink(&cluster, "out").key_fields(["id"])).await;
+    // One row stands in front, so that a piece of an even number of rows would end within an update.
+    let ids: Vec<i64> = (0..=2 * UPDATES).collect();
+    let notes: Vec<Option<&str>> = ids.iter().map(|_| Some("n")).collect();
+    let kinds: Vec<RowKind> = ids
+        .iter()
+        .map(|id| match id % 2 {
+            _ if *id == 0 => RowKind::Insert,
+            1 => RowKind::UpdateBefore,
+            _ => RowKind::UpdateAfter,
+        })
+        .collect();
+    let batch = ChangeBatch::try_new(rows(&ids, &notes), RowKinds::from_kinds(&kinds)).unwrap();
+    writer.write(&table(), batch).await.unwrap();
+    let flushed = writer.flush(None).await.unwrap();
+    // Each update moves a row to another key.
+    assert_eq!(flushed.rows, ids.len() as u64);
+    let found = read(&cluster, "out", 1, ids.len());
+    for (id, record) in ids.iter().zip(&found) {
+        assert_eq!(record.key, Some(id.to_string()));
+        assert_eq!(record.value.is_some(), id % 2 == 0, "{record:?}");
+    }
+    writer.close().await.unwrap();
+
+    let mut writer = open(sink(&cluster, "out")).await;
+    let mut times = vec![0; 3000];
+    times[2999] = i64::MAX;
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(times));
+    let batch = RecordBatch::try_from_iter([("at", times)]).unwrap();
+    let error = writer.write(&table(), ChangeBatch::append(batch)).await.unwrap_err();
+    assert!(error.message().contains("row 2999"), "{error}");
+    writer.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -81,8 +81,11 @@ impl<'s> Columns<'s> {
             Shape::Float => DataType::Float32,
             Shape::Double => DataType::Float64,
             Shape::Bytes => DataType::Binary,
-            Shape::Fixed(16) if node.notes.logical.as_deref() == Some("uuid") => DataType::Utf8,
-            Shape::Fixed(size) => i32::try_from(*size).map_or(DataType::Binary, DataType::FixedSizeBinary),
+            Shape::Fixed(_) if node.is_uuid() => DataType::Utf8,
+            Shape::Fixed(size) => match i32::try_from(*size) {
+                Ok(size @ 1..) => DataType::FixedSizeBinary(size),
+                _ => DataType::Binary,
+            },
             // Text holds what no other type does, as its JSON.
             Shape::String | Shape::Enum(_) | Shape::Union(_) => DataType::Utf8,
             Shape::Array(items) => DataType::List(Arc::new(self.field("item", *items))),

@@ -28,6 +28,7 @@
 //! a timestamp without a zone is no instant.
 
 mod columns;
+mod row;
 mod schema;
 mod text;
 
@@ -36,7 +37,8 @@ use jiff::tz::TimeZone;
 
 pub(in crate::format) use self::{
     columns::{Reading, columns},
-    schema::RecordField,
+    row::{Into, Plan, Row},
+    schema::{NodeId, Shape},
     text::{Bytes, Writer, skip},
 };
 use super::{Changes, JsonOptions, json::error::Fault};

@@ -65,6 +65,13 @@ pub(in crate::format) struct Notes {
     pub(in crate::format) connect_precision: Option<u32>,
 }
 
+impl Node {
+    /// Whether values are 16 bytes that stand for the text of a UUID.
+    pub(in crate::format) fn is_uuid(&self) -> bool {
+        matches!(self.shape, Shape::Fixed(16)) && self.notes.logical.as_deref() == Some("uuid")
+    }
+}
+
 impl AvroSchema {
     /// Reads a schema. `references` are schemas of other subjects whose types it names, those first that others name.
     ///

@@ -11,10 +11,9 @@ use crate::format::json::{JsonErrorKind, cursor::MAX_DEPTH, error::Fault};
 
 /// A record of `n` bytes gives at most `LEAST_ROOM + n * MOST_GROWTH` bytes of text. No record does that wants to be read: names
 /// and nulls take most.
-const LEAST_ROOM: usize = 16 << 20;
+const LEAST_ROOM: usize = 64 << 10;
 const MOST_GROWTH: usize = 256;
 
-const BRANCH: &str = "the number of one of the union's types";
 const NESTED: &str = "records, arrays and maps nested at most 128 deep";
 
 /// Bytes of a record that are left to read.
@@ -30,6 +29,16 @@ impl<'a> Bytes<'a> {
         Self { whole, at }
     }
 
+    /// How many bytes were read.
+    pub(in crate::format) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// How many there are in all.
+    pub(in crate::format) fn len(&self) -> usize {
+        self.whole.len()
+    }
+
     #[cold]
     fn fault(&self, expected: &'static str) -> Fault {
         let found = if self.at < self.whole.len() { "other bytes" } else { "the end of the record" };
@@ -41,7 +50,7 @@ impl<'a> Bytes<'a> {
         if self.at == self.whole.len() { Ok(()) } else { Err(self.fault("the end of the record")) }
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
         let rest = self.whole.get(self.at..).unwrap_or_default();
         let taken = rest
             .get(..count)
@@ -52,7 +61,7 @@ impl<'a> Bytes<'a> {
 
     /// A number in groups of seven bits, the lowest first, with its sign in the lowest bit.
     #[inline]
-    fn long(&mut self) -> Result<i64, Fault> {
+    pub(super) fn long(&mut self) -> Result<i64, Fault> {
         let mut value = 0_u64;
         let start = self.at;
         for shift in (0..64).step_by(7) {
@@ -71,12 +80,12 @@ impl<'a> Bytes<'a> {
         Err(self.fault("a number"))
     }
 
-    fn int(&mut self) -> Result<i32, Fault> {
+    pub(super) fn int(&mut self) -> Result<i32, Fault> {
         let start = self.at;
         i32::try_from(self.long()?).map_err(|_| Self { at: start, ..*self }.fault("a number of 32 bits"))
     }
 
-    fn boolean(&mut self) -> Result<bool, Fault> {
+    pub(super) fn boolean(&mut self) -> Result<bool, Fault> {
         match self.take(1)? {
             [0] => Ok(false),
             [1] => Ok(true),
@@ -84,17 +93,35 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Fault> {
         let start = self.at;
         let count = usize::try_from(self.long()?);
         let count = count.map_err(|_| Self { at: start, ..*self }.fault("a length"))?;
         self.take(count)
     }
 
-    fn string(&mut self) -> Result<&'a str, Fault> {
+    pub(in crate::format) fn string(&mut self) -> Result<&'a str, Fault> {
         let start = self.at;
         let bytes = self.bytes()?;
         simdutf8::basic::from_utf8(bytes).map_err(|_| Self { at: start, ..*self }.fault("a text in UTF-8"))
+    }
+
+    pub(super) fn float(&mut self) -> Result<f32, Fault> {
+        Ok(f32::from_le_bytes(self.take(4)?.try_into().unwrap_or_default()))
+    }
+
+    pub(super) fn double(&mut self) -> Result<f64, Fault> {
+        Ok(f64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default()))
+    }
+
+    /// The type of a union's value; any other type is that itself.
+    pub(in crate::format) fn branch(&mut self, schema: &AvroSchema, id: NodeId) -> Result<NodeId, Fault> {
+        let Shape::Union(branches) = &schema.node(id).shape else { return Ok(id) };
+        Ok(branches[self.choice(branches.len(), "the number of one of the union's types")?])
+    }
+
+    pub(super) fn symbol<'s>(&mut self, symbols: &'s [String]) -> Result<&'s str, Fault> {
+        Ok(&symbols[self.choice(symbols.len(), "the number of one of the enum's symbols")?])
     }
 
     /// A number that chooses among `count`.
@@ -132,16 +159,6 @@ impl<'o> Writer<'o> {
         Self { out, most, depth: 0 }
     }
 
-    /// Bytes written.
-    pub(in crate::format) fn len(&self) -> usize {
-        self.out.len()
-    }
-
-    /// The text from `at` on.
-    pub(in crate::format) fn since(&self, at: usize) -> &[u8] {
-        self.out.get(at..).unwrap_or_default()
-    }
-
     /// Appends the value that stands next.
     pub(in crate::format) fn value(
         &mut self,
@@ -155,17 +172,14 @@ impl<'o> Writer<'o> {
             Shape::Boolean => self.put(bytes.boolean()?),
             Shape::Int => self.put(bytes.int()?),
             Shape::Long => self.put(bytes.long()?),
-            Shape::Float => {
-                let value = f32::from_le_bytes(bytes.take(4)?.try_into().unwrap_or_default());
-                // Widened, as Avro does where a double is expected; a column of 32 bits gets the same number back.
-                self.float(value.into());
-            }
-            Shape::Double => self.float(f64::from_le_bytes(bytes.take(8)?.try_into().unwrap_or_default())),
+            // Widened, as Avro does where a double is expected; a column of 32 bits gets the same number back.
+            Shape::Float => self.float(bytes.float()?.into()),
+            Shape::Double => self.float(bytes.double()?),
             Shape::Bytes => {
                 let value = bytes.bytes()?;
                 self.base64(value);
             }
-            Shape::Fixed(16) if node.notes.logical.as_deref() == Some("uuid") => {
+            Shape::Fixed(_) if node.is_uuid() => {
                 let value = bytes.take(16)?.try_into().unwrap_or_default();
                 self.put(&*uuid::Uuid::from_bytes(value).hyphenated().encode_lower(&mut [0; 36]));
             }
@@ -177,13 +191,10 @@ impl<'o> Writer<'o> {
                 let value = bytes.string()?;
                 self.put(value);
             }
-            Shape::Enum(symbols) => {
-                let choice = bytes.choice(symbols.len(), "the number of one of the enum's symbols")?;
-                self.put(&symbols[choice]);
-            }
-            Shape::Union(branches) => {
-                let choice = bytes.choice(branches.len(), BRANCH)?;
-                self.value(schema, branches[choice], bytes)?;
+            Shape::Enum(symbols) => self.put(bytes.symbol(symbols)?),
+            Shape::Union(_) => {
+                let branch = bytes.branch(schema, id)?;
+                self.value(schema, branch, bytes)?;
             }
             Shape::Array(items) => self.array(schema, *items, bytes)?,
             Shape::Map(values) => self.map(schema, *values, bytes)?,
@@ -245,7 +256,7 @@ impl<'o> Writer<'o> {
                 // Items may take no bytes, and a few bytes can say that there are billions of them.
                 if self.out.len() > self.most {
                     let expected =
-                        "a record whose text is at most 256 times as long as its bytes, and 16 MiB";
+                        "a record whose text is at most 256 times as long as its bytes, and 64 KiB";
                     return Err(Fault::new(JsonErrorKind::OutOfRange, bytes.at, expected).showing("more"));
                 }
             }
@@ -320,9 +331,9 @@ pub(in crate::format) fn skip(
         Shape::Double => bytes.take(8).map(drop)?,
         Shape::Bytes | Shape::String => bytes.bytes().map(drop)?,
         Shape::Fixed(size) => bytes.take(*size).map(drop)?,
-        Shape::Union(branches) => {
-            let choice = bytes.choice(branches.len(), BRANCH)?;
-            skip(schema, branches[choice], bytes, depth)?;
+        Shape::Union(_) => {
+            let branch = bytes.branch(schema, id)?;
+            skip(schema, branch, bytes, depth)?;
         }
         Shape::Record(fields) => {
             for field in fields {

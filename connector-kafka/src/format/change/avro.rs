@@ -8,12 +8,12 @@ use hashbrown::HashMap;
 use super::{
     Dialect,
     debezium::{self, Event, Op, fingerprint},
-    decoder::{ChangeDecoder, Layout, Ready, cursor_at},
+    decoder::{ChangeDecoder, Layout, Ready},
     types::folded,
 };
 use crate::{
     format::{
-        avro::{AvroSchema, Bytes, FRAME, Reading, RecordField, Writer, columns, schema_number, skip},
+        avro::{AvroSchema, Bytes, FRAME, NodeId, Reading, Row, Shape, Writer, columns, schema_number, skip},
         json::{JsonError, JsonErrorKind, error::Fault},
         record::{Refusal, Taken},
     },
@@ -25,7 +25,8 @@ use crate::{
 struct Known {
     number: u32,
     schema: Arc<AvroSchema>,
-    /// The columns of the rows, and what tells them apart.
+    /// The record that the rows are, their columns, and what tells them apart.
+    row: NodeId,
     fields: Fields,
     fingerprint: u64,
     /// Where the parts of an event stand; empty where it is none.
@@ -50,13 +51,11 @@ pub(super) struct Schemas {
     known: HashMap<u32, Arc<Known>>,
     /// That of the record before.
     last: Option<Arc<Known>>,
-    /// The record that is being read, as text.
-    text: Vec<u8>,
 }
 
 impl Schemas {
     pub(super) fn new(registry: SchemaRegistry) -> Self {
-        Self { registry, known: HashMap::new(), last: None, text: Vec::new() }
+        Self { registry, known: HashMap::new(), last: None }
     }
 }
 
@@ -66,70 +65,142 @@ pub(super) fn decode(
     key: Option<&[u8]>,
     value: &[u8],
 ) -> Result<Taken, JsonError> {
-    let mut text =
-        decoder.schemas.as_mut().map(|schemas| std::mem::take(&mut schemas.text)).unwrap_or_default();
-    text.clear();
-    let taken = read(decoder, value, &mut text).map_err(|fault| fault.into_error(value)).and_then(
-        |(known, event)| {
-            // From here on the record is its text.
-            let bytes = text.as_slice();
-            let taken = simdutf8::basic::from_utf8(bytes)
-                .map_err(|_| Fault::syntax(0, "text in UTF-8"))
-                .and_then(|text| take(decoder, &known, &event, key, text, value.len()));
-            taken.map_err(|fault| fault.into_error(bytes))
-        },
-    );
-    if let Some(schemas) = &mut decoder.schemas {
-        schemas.text = text;
-    }
-    taken
+    let taken = schema_number(value).and_then(|number| known(decoder, number)).and_then(|known| {
+        match (decoder.format.dialect, known.parts.is_empty()) {
+            (Dialect::DebeziumAvro, false) => event(decoder, &known, key, value),
+            (Dialect::DebeziumAvro, true) => statement(decoder, &known, key, value),
+            _ => row(decoder, &known, value),
+        }
+    });
+    // What is at fault in a text was told before, with that text.
+    taken.map_err(|fault| fault.or_showing("another record").into_error(value))
 }
 
-/// Turns a record into text. With the places of its parts, where it is an event.
-fn read(decoder: &mut ChangeDecoder, value: &[u8], text: &mut Vec<u8>) -> Result<(Arc<Known>, Event), Fault> {
-    let number = schema_number(value)?;
-    let known = known(decoder, number)?;
-    let mut bytes = Bytes::new(value, FRAME);
-    let mut writer = Writer::new(text, value.len());
-    let mut event = Event::default();
-    if known.parts.is_empty() {
-        writer.value(&known.schema, known.schema.root(), &mut bytes)?;
-    } else {
-        let fields = known.schema.record(known.schema.root()).unwrap_or_default();
-        for (field, part) in fields.iter().zip(&known.parts) {
-            read_part(decoder, &known.schema, (field, *part), &mut bytes, &mut writer, &mut event)
-                .map_err(|fault| fault.in_field(&field.name))?;
+/// Takes a record that is a row.
+fn row(decoder: &mut ChangeDecoder, known: &Known, value: &[u8]) -> Result<Taken, Fault> {
+    let index = decoder.home();
+    let ready = decoder.prepare_by(index, known.fingerprint, 0, |_| Ok(known.layout(Vec::new())))?;
+    if ready == Ready::HandOver {
+        return Ok(Taken::Changes { again: true });
+    }
+    let end = push(decoder, known, index, value, (RowKind::Insert, FRAME, None))?;
+    Bytes::new(value, end).end()?;
+    Ok(decoder.settle(index, value.len()))
+}
+
+/// Appends the row that stands at a place, and tells where it ends.
+fn push(
+    decoder: &mut ChangeDecoder,
+    known: &Known,
+    index: usize,
+    value: &[u8],
+    (kind, at, field): (RowKind, usize, Option<&'static str>),
+) -> Result<usize, Fault> {
+    // Of what is gone only the key counts.
+    let sparse = matches!(kind, RowKind::Delete | RowKind::UpdateBefore);
+    let row = Row { schema: &known.schema, record: known.row, bytes: Bytes::new(value, at), field };
+    match decoder.rows(index, value.len())?.push_avro(kind, &row, sparse) {
+        Ok(end) => Ok(end),
+        Err(error) => Err(refused(decoder, error)),
+    }
+}
+
+/// Keeps an error that knows its text; the fault only ends the record.
+#[cold]
+fn refused(decoder: &mut ChangeDecoder, error: JsonError) -> Fault {
+    decoder.halt = Some(Refusal::Record(error));
+    Fault::syntax(0, "a record that was not refused")
+}
+
+/// Takes an event.
+fn event(
+    decoder: &mut ChangeDecoder,
+    known: &Known,
+    key: Option<&[u8]>,
+    value: &[u8],
+) -> Result<Taken, Fault> {
+    let mut source = Vec::new();
+    let event = scan(decoder, known, value, &mut source)?;
+    let source = std::str::from_utf8(&source).unwrap_or_default();
+    let prepare = |decoder: &mut ChangeDecoder, index| {
+        decoder.prepare_by(index, known.fingerprint, event.payload, |decoder| {
+            let key = key.map_or(Ok(Vec::new()), |key| key_names(decoder, key))?;
+            Ok(known.layout(key))
+        })
+    };
+    debezium::take(decoder, &event, source, value.len(), prepare, |decoder, index, op| {
+        let before_images = decoder.format.has_before_images();
+        let mut push = |row| push(decoder, known, index, value, row).map(drop);
+        match (op, event.before, event.after) {
+            (Op::Delete, Some(before), _) => push((RowKind::Delete, before, Some("before"))),
+            (Op::Delete, None, _) => debezium::push_key(decoder, index, key, event.payload, value.len()),
+            (_, _, None) => Err(debezium::missing(event.payload, "after")),
+            (Op::Update, before, Some(after)) => {
+                if let Some(before) = before.filter(|_| before_images) {
+                    push((RowKind::UpdateBefore, before, Some("before")))?;
+                }
+                push((RowKind::UpdateAfter, after, Some("after")))
+            }
+            (_, _, Some(after)) => push((RowKind::Insert, after, Some("after"))),
         }
+    })
+}
+
+/// Finds the parts of an event, and writes its source as JSON, where that is needed.
+fn scan(decoder: &ChangeDecoder, known: &Known, value: &[u8], source: &mut Vec<u8>) -> Result<Event, Fault> {
+    let (mut bytes, schema, mut event) = (Bytes::new(value, FRAME), &*known.schema, Event::default());
+    let fields = schema.record(schema.root()).unwrap_or_default();
+    for (field, part) in fields.iter().zip(&known.parts) {
+        scan_part(decoder, schema, (field.node, *part), &mut bytes, source, &mut event)
+            .map_err(|fault| fault.in_field(&field.name))?;
     }
     bytes.end()?;
-    Ok((known, event))
+    Ok(event)
 }
 
-fn read_part(
+fn scan_part(
     decoder: &ChangeDecoder,
     schema: &AvroSchema,
-    (field, part): (&RecordField, Part),
+    (node, part): (NodeId, Part),
     bytes: &mut Bytes<'_>,
-    writer: &mut Writer<'_>,
+    source: &mut Vec<u8>,
     event: &mut Event,
 ) -> Result<(), Fault> {
-    if part == Part::Other || part == Part::Source && !decoder.needs_name() {
-        return skip(schema, field.node, bytes, 1);
-    }
-    let at = writer.len();
-    writer.value(schema, field.node, bytes)?;
-    let place = Some(at).filter(|_| writer.since(at) != b"null");
+    let node = bytes.branch(schema, node)?;
+    let is_null = matches!(schema.node(node).shape, Shape::Null);
+    let place = Some(bytes.at()).filter(|_| !is_null);
     match part {
         Part::Before => event.before = place,
         Part::After => event.after = place,
-        Part::Source => event.source = place,
-        Part::Op if place.is_some() => {
-            let name = writer.since(at).strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
-            event.op = Some(Op::named(name.unwrap_or_default()).ok_or_else(|| Op::unknown(0))?);
+        Part::Source if decoder.needs_name() && !is_null => {
+            event.source = Some(0);
+            return Writer::new(source, bytes.len()).value(schema, node, bytes);
         }
-        Part::Op | Part::Other => {}
+        Part::Op if matches!(schema.node(node).shape, Shape::String) => {
+            let at = bytes.at();
+            event.op = Some(
+                Op::named(bytes.string()?.as_bytes()).ok_or_else(|| Op::unknown(at).showing("another"))?,
+            );
+            return Ok(());
+        }
+        _ => {}
     }
-    Ok(())
+    skip(schema, node, bytes, 1)
+}
+
+/// Takes a message that is no event: one about a statement. They are few, so they are read in comfort.
+#[cold]
+fn statement(
+    decoder: &mut ChangeDecoder,
+    known: &Known,
+    key: Option<&[u8]>,
+    value: &[u8],
+) -> Result<Taken, Fault> {
+    let (mut bytes, mut text) = (Bytes::new(value, FRAME), Vec::new());
+    Writer::new(&mut text, value.len()).value(&known.schema, known.schema.root(), &mut bytes)?;
+    bytes.end()?;
+    let text = String::from_utf8(text).map_err(|_| Fault::syntax(0, "text in UTF-8"))?;
+    debezium::decode(decoder, key, &text).map_err(|fault| refused(decoder, fault.into_error(text.as_bytes())))
 }
 
 /// The schema of a number, from the record before, from those that were met, or from the registry.
@@ -184,12 +255,9 @@ fn understand(decoder: &ChangeDecoder, number: u32, schema: Arc<AvroSchema>) -> 
     }
     let part = |name: &str| whole.iter().find(|field| field.name == name);
     let is_event = decoder.format.dialect == Dialect::DebeziumAvro && part("op").is_some();
-    let fields = if is_event {
-        let row = part("after").or_else(|| part("before"));
-        row.map_or_else(Fields::empty, |row| columns(&schema, row.node, Reading::Connect, decoder.fold()))
-    } else {
-        columns(&schema, schema.root(), Reading::Plain, decoder.fold())
-    };
+    let (row, reading) =
+        if is_event { (row_of(&schema)?, Reading::Connect) } else { (schema.root(), Reading::Plain) };
+    let fields = columns(&schema, row, reading, decoder.fold());
     let parts = whole.iter().filter(|_| is_event).map(|field| match field.name.as_str() {
         "before" => Part::Before,
         "after" => Part::After,
@@ -199,39 +267,24 @@ fn understand(decoder: &ChangeDecoder, number: u32, schema: Arc<AvroSchema>) -> 
     });
     let parts = parts.collect();
     let fingerprint = fingerprint(&fields);
-    Ok(Known { number, fields, fingerprint, parts, schema })
+    Ok(Known { number, row, fields, fingerprint, parts, schema })
 }
 
-fn take(
-    decoder: &mut ChangeDecoder,
-    known: &Known,
-    event: &Event,
-    key: Option<&[u8]>,
-    text: &str,
-    bytes: usize,
-) -> Result<Taken, Fault> {
-    match (decoder.format.dialect, event.op) {
-        (Dialect::DebeziumAvro, None) if known.parts.is_empty() => debezium::decode(decoder, key, text),
-        (Dialect::DebeziumAvro, _) => debezium::take(decoder, event, key, text, bytes, |decoder, index| {
-            decoder.prepare_by(index, known.fingerprint, event.payload, |decoder| {
-                let key = match key {
-                    Some(key) => key_names(decoder, key)?,
-                    None => Vec::new(),
-                };
-                Ok(Layout { fingerprint: known.fingerprint, fields: known.fields.clone(), key })
-            })
-        }),
-        _ => {
-            let index = decoder.home();
-            let ready = decoder.prepare_by(index, known.fingerprint, 0, |_| {
-                Ok(Layout { fingerprint: known.fingerprint, fields: known.fields.clone(), key: Vec::new() })
-            })?;
-            if ready == Ready::HandOver {
-                return Ok(Taken::Changes { again: true });
-            }
-            decoder.rows(index, bytes)?.push(RowKind::Insert, &mut cursor_at(text, 0))?;
-            Ok(decoder.settle(index, bytes))
-        }
+/// The record that the rows of an event are.
+fn row_of(schema: &AvroSchema) -> Result<NodeId, Fault> {
+    let expected = "an event whose `before` and `after` are records of one type";
+    let fault = || Fault::new(JsonErrorKind::Unexpected, 0, expected).showing("another schema");
+    let images = schema.record(schema.root()).unwrap_or_default().iter();
+    let mut images = images
+        .filter(|field| field.name == "before" || field.name == "after")
+        .map(|field| schema.without_null(field.node).0);
+    let row = images.next().ok_or_else(fault)?;
+    if images.any(|other| other != row) { Err(fault()) } else { Ok(row) }
+}
+
+impl Known {
+    fn layout(&self, key: Vec<String>) -> Layout {
+        Layout { fingerprint: self.fingerprint, fields: self.fields.clone(), key }
     }
 }
 

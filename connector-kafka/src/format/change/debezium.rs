@@ -191,18 +191,22 @@ pub(super) fn decode(decoder: &mut ChangeDecoder, key: Option<&[u8]>, text: &str
     if event.op.is_none() && event.statement {
         return statement(decoder, text, event.payload);
     }
-    take(decoder, &event, key, text, text.len(), |decoder, index| prepare(decoder, index, key, text, &event))
+    let prepare = |decoder: &mut ChangeDecoder, index| prepare(decoder, index, key, text, &event);
+    take(decoder, &event, text, text.len(), prepare, |decoder, index, op| match (op, event.before) {
+        (Op::Delete, None) => push_key(decoder, index, key, event.payload, text.len()),
+        _ => push(decoder, index, op, text, &event),
+    })
 }
 
-/// Takes an event of `bytes` bytes whose parts stand in `text`. `prepare` sees to it that the next rows of a table are read as
-/// they are in this event.
+/// Takes an event of `bytes` bytes whose source stands in `text`. `prepare` sees to it that the next rows of a table are read as
+/// they are in this event, and `push` appends them.
 pub(super) fn take(
     decoder: &mut ChangeDecoder,
     event: &Event,
-    key: Option<&[u8]>,
     text: &str,
     bytes: usize,
     prepare: impl FnOnce(&mut ChangeDecoder, usize) -> Result<Ready, Fault>,
+    push: impl FnOnce(&mut ChangeDecoder, usize, Op) -> Result<(), Fault>,
 ) -> Result<Taken, Fault> {
     let Some(op) = event.op else {
         return Err(unexpected(event.payload, "a change event with its operation in `op`"));
@@ -228,10 +232,7 @@ pub(super) fn take(
     if prepare(decoder, index)? == Ready::HandOver {
         return Ok(Taken::Changes { again: true });
     }
-    match (op, event.before) {
-        (Op::Delete, None) => push_key(decoder, index, key, event.payload, bytes)?,
-        _ => push(decoder, index, op, text, event, bytes)?,
-    }
+    push(decoder, index, op)?;
     Ok(decoder.settle(index, bytes))
 }
 
@@ -293,16 +294,9 @@ pub(super) fn key_names(key: &[u8], fold: bool) -> Vec<String> {
     payload.keys().map(|name| folded(name, fold)).collect()
 }
 
-fn push(
-    decoder: &mut ChangeDecoder,
-    index: usize,
-    op: Op,
-    text: &str,
-    event: &Event,
-    bytes: usize,
-) -> Result<(), Fault> {
+fn push(decoder: &mut ChangeDecoder, index: usize, op: Op, text: &str, event: &Event) -> Result<(), Fault> {
     let before_images = decoder.format.has_before_images();
-    let rows = decoder.rows(index, bytes)?;
+    let rows = decoder.rows(index, text.len())?;
     if op == Op::Delete || op == Op::Update && before_images {
         let kind = if op == Op::Delete { RowKind::Delete } else { RowKind::UpdateBefore };
         if let Some(before) = event.before {
@@ -318,7 +312,7 @@ fn push(
 }
 
 /// A deletion in a table without images of before: the record's key says which row is gone.
-fn push_key(
+pub(super) fn push_key(
     decoder: &mut ChangeDecoder,
     index: usize,
     key: Option<&[u8]>,
@@ -339,7 +333,7 @@ fn push_key(
 }
 
 #[cold]
-fn missing(at: usize, field: &'static str) -> Fault {
+pub(super) fn missing(at: usize, field: &'static str) -> Fault {
     let fault = Fault::new(JsonErrorKind::MissingValue, at, "the row, as the operation needs it");
     fault.showing("none").in_field(field)
 }

@@ -8,13 +8,16 @@ use connector_core::{
     },
 };
 
-use crate::format::json::{
-    JsonErrorKind, JsonOptions,
-    column::{Build, Context},
-    cursor::Cursor,
-    decoder::BATCH_BYTES,
-    error::Fault,
-    object::ObjectColumn,
+use crate::format::{
+    avro::{Into, Plan, Row},
+    json::{
+        JsonError, JsonOptions,
+        column::{Build, Context},
+        cursor::Cursor,
+        decoder::BATCH_BYTES,
+        error::Fault,
+        object::ObjectColumn,
+    },
 };
 
 /// Rows of one table.
@@ -27,6 +30,10 @@ pub(super) struct Rows {
     settled: usize,
     bytes: usize,
     reserved: bool,
+    /// Where the fields of Avro records go.
+    plan: Option<Plan>,
+    /// Texts of values that no column takes as they are.
+    text: Vec<u8>,
 }
 
 impl std::fmt::Debug for Rows {
@@ -40,15 +47,15 @@ impl Rows {
     pub(super) fn new(schema: SchemaRef, fields: &Fields, options: &JsonOptions) -> Result<Self> {
         let root = ObjectColumn::new(fields, "", options)?;
         let context = Context::new(options.clone());
-        Ok(Self { schema, root, context, kinds: Vec::new(), settled: 0, bytes: 0, reserved: false })
+        let (kinds, text) = (Vec::new(), Vec::new());
+        Ok(Self { schema, root, context, kinds, settled: 0, bytes: 0, reserved: false, plan: None, text })
     }
 
     /// Whether the batch can take a record of so many bytes.
     pub(super) fn make_room(&mut self, bytes: usize) -> Result<(), Fault> {
         // A record's bytes may stand in two rows: the one before and the one after.
-        if bytes.saturating_mul(2) > BATCH_BYTES - self.bytes {
-            let fault = Fault::new(JsonErrorKind::BatchFull, 0, "at most 2 GiB of records in one batch");
-            return Err(fault.showing("more"));
+        if bytes.saturating_mul(2) > BATCH_BYTES.saturating_sub(self.bytes) {
+            return Err(Fault::batch_full());
         }
         if !self.reserved {
             self.root.reserve();
@@ -82,6 +89,26 @@ impl Rows {
         self.root.decode_over(over, cursor, &mut self.context)?;
         self.kinds.push(kind);
         Ok(())
+    }
+
+    /// Appends a record of Avro, of which only the key counts where it is `sparse`. Tells where it ends.
+    pub(super) fn push_avro(
+        &mut self,
+        kind: RowKind,
+        row: &Row<'_>,
+        sparse: bool,
+    ) -> Result<usize, JsonError> {
+        let fold = self.context.options.case_insensitive;
+        let plan = self.plan.get_or_insert_with(|| {
+            Plan::new(row.schema.record(row.record).unwrap_or_default(), self.schema.fields(), fold)
+        });
+        // Texts may be longer than the record's bytes, by which the batch is bounded otherwise.
+        let room = BATCH_BYTES.saturating_sub(self.bytes);
+        let sink = Into { columns: &mut self.root, text: &mut self.text, context: &mut self.context, room };
+        let (end, texts) = row.append(plan, sparse, sink)?;
+        self.kinds.push(kind);
+        self.bytes += texts;
+        Ok(end)
     }
 
     /// Ends a record: how many rows it gave.

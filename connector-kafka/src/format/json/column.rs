@@ -60,6 +60,16 @@ impl Context {
     }
 }
 
+/// A value that is at hand already, and needs not be read from text.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::format) enum Given<'a> {
+    Boolean(bool),
+    Integer(i64),
+    Float(f64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
 /// What every builder does. A row is appended by exactly one of the first three.
 pub(in crate::format) trait Build {
     /// Appends the value that starts at the cursor, which is not `null`. After an error the builder may
@@ -67,6 +77,12 @@ pub(in crate::format) trait Build {
     fn decode(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault>;
     /// Appends the value that a text stands for, as CSV has it. After an error as `decode`.
     fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault>;
+    /// Appends a value where the column takes it as it is, without a rule that texts are read by. False where it does not: then
+    /// `decode` has to read the value's JSON.
+    fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        let _ = (given, context);
+        false
+    }
     /// Appends a null.
     fn append_null(&mut self);
     /// Appends a value that nobody sees, as the row's parent is null.
@@ -110,6 +126,13 @@ macro_rules! builders {
             fn decode_text(&mut self, text: &str, context: &mut Context) -> Result<(), Fault> {
                 match self {
                     $(Self::$variant(builder) => builder.decode_text(text, context)),+
+                }
+            }
+
+            #[inline]
+            fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+                match self {
+                    $(Self::$variant(builder) => builder.take(given, context)),+
                 }
             }
 
@@ -268,6 +291,12 @@ impl Column {
         cursor.skip_value()?;
         self.append_blank();
         Ok(())
+    }
+
+    /// Appends a value that is at hand. False where [`Self::decode`] has to read its JSON.
+    #[inline]
+    pub(in crate::format) fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        self.builder.take(given, context)
     }
 
     /// Appends the value that a text stands for.

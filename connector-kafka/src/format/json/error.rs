@@ -101,6 +101,12 @@ impl Fault {
         fault
     }
 
+    /// Not the value is at fault: the batch has no room for it.
+    #[cold]
+    pub(in crate::format) fn batch_full() -> Self {
+        Self::new(JsonErrorKind::BatchFull, 0, "at most 2 GiB of records in one batch").showing("more")
+    }
+
     /// What is wrong.
     pub(in crate::format) fn kind(&self) -> JsonErrorKind {
         self.0.kind
@@ -122,6 +128,13 @@ impl Fault {
     #[cold]
     pub(in crate::format) fn showing(mut self, found: &'static str) -> Self {
         self.0.found = Some(found);
+        self
+    }
+
+    /// What stands for the value where nothing else does.
+    #[cold]
+    pub(in crate::format) fn or_showing(mut self, found: &'static str) -> Self {
+        self.0.found.get_or_insert(found);
         self
     }
 
@@ -230,6 +243,12 @@ struct Parts {
 pub struct JsonError(Box<Parts>);
 
 impl JsonError {
+    /// The same of a value that stands elsewhere.
+    pub(in crate::format) fn at(mut self, offset: usize) -> Self {
+        self.0.offset = offset;
+        self
+    }
+
     /// What is wrong.
     pub fn kind(&self) -> JsonErrorKind {
         self.0.kind

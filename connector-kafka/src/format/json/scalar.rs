@@ -16,7 +16,7 @@ use connector_core::{
 
 use super::{
     DecimalText, JsonOptions,
-    column::{Build, Context, Store},
+    column::{Build, Context, Given, Store},
     cursor::Cursor,
     encoding::{Encoding, decimal_text},
     error::{Fault, JsonErrorKind},
@@ -81,6 +81,12 @@ impl Build for BooleanColumn {
         let value = boolean_text(text);
         self.push(value.ok_or_else(|| Fault::new(JsonErrorKind::InvalidText, 0, BOOLEAN))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        let Given::Boolean(value) = given else { return false };
+        self.push(value);
+        true
     }
 
     fn append_null(&mut self) {
@@ -244,6 +250,12 @@ impl<T: ArrowPrimitiveType<Native: Integer>> Build for IntegerColumn<T> {
         Ok(())
     }
 
+    #[inline]
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        let Given::Integer(value) = given else { return false };
+        T::Native::try_from(value).map(|value| self.store.push(value)).is_ok()
+    }
+
     store_methods!();
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
@@ -259,6 +271,8 @@ pub(super) trait Float: ArrowNativeTypeOp + std::str::FromStr {
     const INFINITY: Self;
     const NEGATIVE_INFINITY: Self;
     fn is_finite(self) -> bool;
+    /// The nearest number.
+    fn nearest(value: f64) -> Self;
 }
 
 macro_rules! floats {
@@ -272,6 +286,11 @@ macro_rules! floats {
 
             fn is_finite(self) -> bool {
                 <$native>::is_finite(self)
+            }
+
+            #[allow(clippy::cast_possible_truncation, reason = "it rounds")]
+            fn nearest(value: f64) -> Self {
+                value as $native
             }
         })+
     };
@@ -338,6 +357,15 @@ impl<T: FloatType> Build for FloatColumn<T> {
         let value = Self::from_text(text, context.options.text_nan);
         self.store.push(value.map_err(|kind| Fault::new(kind, 0, Self::expected()))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        let Given::Float(value) = given else { return false };
+        let value = T::Native::nearest(value);
+        if value.is_finite() {
+            self.store.push(value);
+        }
+        value.is_finite()
     }
 
     store_methods!();
@@ -422,7 +450,7 @@ impl<T: DecimalType<Native: DecimalNative>> DecimalColumn<T> {
     fn decode_unscaled(&mut self, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<(), Fault> {
         let start = cursor.pos();
         let scale = unscaled_decimal(self.encoding, cursor, context, &mut self.unscaled)?;
-        if let Some(value) = self.short_unscaled(scale) {
+        if let Some(value) = self.short_unscaled(&self.unscaled, scale) {
             self.store.push(value);
             return Ok(());
         }
@@ -435,13 +463,13 @@ impl<T: DecimalType<Native: DecimalNative>> DecimalColumn<T> {
     }
 
     /// The number as it is, where its scale is the column's and it has few digits.
-    fn short_unscaled(&self, scale: i32) -> Option<T::Native> {
-        let [first, ..] = self.unscaled.as_slice() else { return None };
-        if scale != i32::from(self.scale) || self.unscaled.len() > 8 {
+    fn short_unscaled(&self, unscaled: &[u8], scale: i32) -> Option<T::Native> {
+        let [first, ..] = unscaled else { return None };
+        if scale != i32::from(self.scale) || unscaled.len() > 8 {
             return None;
         }
         let sign = if *first >= 0x80 { -1_i64 } else { 0 };
-        let value = self.unscaled.iter().fold(sign, |sum, byte| (sum << 8) | i64::from(*byte));
+        let value = unscaled.iter().fold(sign, |sum, byte| (sum << 8) | i64::from(*byte));
         (value.unsigned_abs() < self.short_limit).then(|| T::Native::from_i128(i128::from(value)))?
     }
 
@@ -520,6 +548,13 @@ impl<T: DecimalType<Native: DecimalNative>> Build for DecimalColumn<T> {
             Number::from_text(text).ok_or(JsonErrorKind::InvalidText).and_then(|number| self.exact(&number));
         self.store.push(value.map_err(|kind| Fault::new(kind, 0, self.expected()))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        let (Given::Bytes(bytes), Encoding::Decimal(Some(scale))) = (given, self.encoding) else {
+            return false;
+        };
+        self.short_unscaled(bytes, scale).map(|value| self.store.push(value)).is_some()
     }
 
     store_methods!();

@@ -18,7 +18,7 @@ use jiff::{
 
 use super::{
     JsonOptions,
-    column::{Build, Context, Store},
+    column::{Build, Context, Given, Store},
     cursor::Cursor,
     encoding::Encoding,
     error::{Fault, JsonErrorKind},
@@ -60,6 +60,11 @@ impl Build for DateColumn {
         let expected = "a date such as 2026-01-31";
         self.store.push(value.ok_or_else(|| Fault::new(JsonErrorKind::InvalidText, 0, expected))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        let Given::Integer(days) = given else { return false };
+        i32::try_from(days).map(|days| self.store.push(days)).is_ok()
     }
 
     store_methods!();
@@ -185,6 +190,15 @@ impl Build for TimeColumn {
         let value = self.read_text(text, context.options.truncate_time);
         self.store.push(value.map_err(|kind| Fault::new(kind, 0, self.expected()))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, _: &Context) -> bool {
+        match given {
+            Given::Integer(value) if self.power == 0 => {
+                self.in_day(value).map(|value| self.store.push(value)).is_ok()
+            }
+            _ => false,
+        }
     }
 
     store_methods!();
@@ -373,6 +387,19 @@ impl Build for TimestampColumn {
         };
         self.store.push(value.map_err(|misfit| self.fault(misfit, 0, context))?);
         Ok(())
+    }
+
+    fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        match given {
+            Given::Integer(value) if self.epoch_power == 0 => {
+                self.epoch_count(value, context).map(|value| self.store.push(value)).is_ok()
+            }
+            Given::Text(text) => parse_datetime(text)
+                .and_then(|datetime| self.datetime_count(datetime, context).ok())
+                .map(|value| self.store.push(value))
+                .is_some(),
+            _ => false,
+        }
     }
 
     store_methods!();

@@ -17,7 +17,7 @@ use connector_core::{
 
 use super::{
     BinaryText,
-    column::{Build, Context, unsupported},
+    column::{Build, Context, Given, unsupported},
     cursor::{Cursor, each_entry},
     encoding::{Encoding, decimal_text},
     error::{Fault, JsonErrorKind},
@@ -80,6 +80,20 @@ impl<O: OffsetSizeTrait> Build for TextColumn<O> {
     fn decode_text(&mut self, text: &str, _: &mut Context) -> Result<(), Fault> {
         self.builder.append_value(text);
         Ok(())
+    }
+
+    #[inline]
+    fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        match given {
+            Given::Text(text)
+                if self.encoding == Encoding::Plain
+                    && context.options.unavailable_placeholder.as_deref() != Some(text) =>
+            {
+                self.builder.append_value(text);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn append_null(&mut self) {
@@ -162,6 +176,13 @@ fn decode_bytes(cursor: &mut Cursor<'_>, context: &mut Context, out: &mut Vec<u8
         }
         Ok(())
     }
+}
+
+/// Bytes that are no placeholder.
+fn plain_bytes<'g>(given: Given<'g>, context: &Context) -> Option<&'g [u8]> {
+    let Given::Bytes(bytes) = given else { return None };
+    let placeholder = context.options.unavailable_placeholder.as_deref();
+    (placeholder.map(str::as_bytes) != Some(bytes)).then_some(bytes)
 }
 
 const LATIN1: &str = "bytes as characters up to U+00FF";
@@ -288,6 +309,14 @@ impl<O: OffsetSizeTrait> Build for BinaryColumn<O> {
         Ok(())
     }
 
+    fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        let Some(bytes) = plain_bytes(given, context) else { return false };
+        self.values.extend_from_slice(bytes);
+        self.push_offset();
+        self.validity.append_non_null();
+        true
+    }
+
     fn append_null(&mut self) {
         self.push_offset();
         self.validity.append_null();
@@ -374,6 +403,15 @@ impl Build for FixedBinaryColumn {
         let len = self.values.len();
         let result = text_bytes(text, context, &mut self.values);
         self.settle(result, 0, len)
+    }
+
+    fn take(&mut self, given: Given<'_>, context: &Context) -> bool {
+        let Some(bytes) = plain_bytes(given, context).filter(|bytes| bytes.len() == self.bytes) else {
+            return false;
+        };
+        self.values.extend_from_slice(bytes);
+        self.validity.append_non_null();
+        true
     }
 
     fn append_null(&mut self) {

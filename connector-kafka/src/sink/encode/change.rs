@@ -10,7 +10,7 @@ use connector_core::{
     },
 };
 
-use super::{Encoded, Style, column, types};
+use super::{Encoded, Style, column, key_of, types};
 
 /// Whose events they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl ChangeEncoder {
         self.cells.resize_with(rows.num_columns(), Encoded::default);
         for (at, (field, array)) in layout.schema.fields().iter().zip(rows.columns()).enumerate() {
             let style = self.style(field.data_type());
-            self.cells[at].clear();
+            self.cells[at].clear(out.before);
             column(field, array.as_ref(), style, &mut self.cells[at])?;
         }
         let row = Row { cells: &self.cells, layout: &layout };
@@ -147,8 +147,7 @@ impl ChangeEncoder {
             _ => Wrap::AsIs,
         };
         let wraps = schema.fields().iter().map(|field| wrap(field.data_type())).collect();
-        let names: Vec<Vec<u8>> =
-            schema.fields().iter().map(|field| [&text(field.name()), b":".as_slice()].concat()).collect();
+        let names: Vec<Vec<u8>> = schema.fields().iter().map(|field| key_of(field.name())).collect();
         let (mut types, mut numbers) = (Vec::new(), Vec::new());
         match self.dialect {
             Dialect::Debezium { schema: true } => {

@@ -63,7 +63,9 @@ impl CsvEncoder {
     /// `Unsupported` for a column without a text; `DataInvalid` where a value needs a quote and there is none.
     pub(crate) fn encode(&self, rows: &RecordBatch, out: &mut Encoded) -> Result<()> {
         let columns = rows.columns().iter().enumerate();
-        let columns = columns.map(|(at, array)| Column::new(rows, at, array)).collect::<Result<Vec<_>>>()?;
+        let before = out.before;
+        let columns =
+            columns.map(|(at, array)| Column::new(rows, at, array, before)).collect::<Result<Vec<_>>>()?;
         let schema = rows.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let mut head = Vec::new();
@@ -80,7 +82,7 @@ impl CsvEncoder {
                 let start = bytes.len();
                 for (at, column) in columns.iter().enumerate() {
                     self.field(at, column.get(row), bytes)
-                        .map_err(|e| e.with_context("column", names[at]).with_context("row", row))?;
+                        .map_err(|e| e.with_context("column", names[at]).with_context("row", before + row))?;
                 }
                 // A row of one empty field is no row without its end.
                 if bytes.len() == start {
@@ -142,7 +144,7 @@ enum Column {
 }
 
 impl Column {
-    fn new(rows: &RecordBatch, at: usize, array: &ArrayRef) -> Result<Self> {
+    fn new(rows: &RecordBatch, at: usize, array: &ArrayRef, before: usize) -> Result<Self> {
         let array = match array.data_type() {
             DataType::Dictionary(_, values) => cast(array, values).map_err(|e| {
                 Error::new(ErrorKind::Unsupported, "a dictionary cannot be unpacked").with_source(e)
@@ -153,6 +155,7 @@ impl Column {
             return Ok(Self::Texts(array));
         }
         let mut texts = Encoded::default();
+        texts.clear(before);
         column(&rows.schema().fields()[at], array.as_ref(), Style::Csv, &mut texts)?;
         Ok(Self::Json(array, texts))
     }

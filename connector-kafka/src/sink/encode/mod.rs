@@ -11,8 +11,9 @@ use arrow_json::{EncoderOptions, writer::make_encoder};
 use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
-        array::{Array, AsArray, RecordBatch, StructArray},
-        datatypes::{DataType, Field, FieldRef},
+        array::{Array, AsArray, RecordBatch},
+        datatypes::{DataType, FieldRef},
+        error::ArrowError,
     },
 };
 
@@ -27,12 +28,15 @@ pub(crate) use self::{
 pub(crate) struct Encoded {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Rows of the batch that stand before those encoded here: errors count from its beginning.
+    before: usize,
 }
 
 impl Encoded {
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self, before: usize) {
         self.bytes.clear();
         self.ends.clear();
+        self.before = before;
     }
 
     pub(crate) fn get(&self, row: usize) -> &[u8] {
@@ -64,19 +68,59 @@ impl Encoded {
 /// # Errors
 /// `Unsupported` for a column type that JSON has nothing for; `DataInvalid` for a time beyond the year 9999.
 pub(crate) fn json(rows: &RecordBatch, out: &mut Encoded) -> Result<()> {
-    let object = StructArray::from(rows.clone());
-    let field: FieldRef = Arc::new(Field::new("row", object.data_type().clone(), false));
-    column(&field, &object, Style::Json, out)
+    let factory = Arc::new(Factory::new(Style::Json, out.before));
+    let options = options(&factory);
+    let schema = rows.schema();
+    // arrow-json would look for what to escape in each name for each row.
+    let names: Vec<Vec<u8>> = schema.fields().iter().map(|field| key_of(field.name())).collect();
+    let mut columns = schema
+        .fields()
+        .iter()
+        .zip(rows.columns())
+        .map(|(field, array)| make_encoder(field, array.as_ref(), &options).map_err(unwritable))
+        .collect::<Result<Vec<_>>>()?;
+    for row in 0..rows.num_rows() {
+        out.push(|bytes| {
+            bytes.push(b'{');
+            for (at, (name, encoder)) in names.iter().zip(&mut columns).enumerate() {
+                if at > 0 {
+                    bytes.push(b',');
+                }
+                bytes.extend_from_slice(name);
+                if encoder.is_null(row) {
+                    bytes.extend_from_slice(b"null");
+                } else {
+                    encoder.encode(row, bytes);
+                }
+            }
+            bytes.push(b'}');
+        });
+    }
+    factory.problem()
+}
+
+/// A name as a key of JSON, with its colon.
+fn key_of(name: &str) -> Vec<u8> {
+    // A text always is JSON.
+    let mut key = serde_json::to_vec(name).unwrap_or_default();
+    key.push(b':');
+    key
+}
+
+fn options(factory: &Arc<Factory>) -> EncoderOptions {
+    EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::clone(factory) as _)
+}
+
+#[cold]
+fn unwritable(error: ArrowError) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("a column cannot be written: {error}")).with_source(error)
 }
 
 /// Appends each value of a column as JSON, nulls as `null`.
 fn column(field: &FieldRef, array: &dyn Array, style: Style, out: &mut Encoded) -> Result<()> {
-    let factory = Arc::new(Factory::new(style));
-    let options =
-        EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::clone(&factory) as _);
-    let mut encoder = make_encoder(field, array, &options).map_err(|e| {
-        Error::new(ErrorKind::Unsupported, format!("a column cannot be written: {e}")).with_source(e)
-    })?;
+    let factory = Arc::new(Factory::new(style, out.before));
+    let options = options(&factory);
+    let mut encoder = make_encoder(field, array, &options).map_err(unwritable)?;
     for row in 0..array.len() {
         if encoder.is_null(row) {
             out.push(|bytes| bytes.extend_from_slice(b"null"));
@@ -146,7 +190,7 @@ mod json_tests {
     use connector_core::arrow::{
         array::{
             ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
-            ListArray, StringArray, TimestampMillisecondArray, TimestampNanosecondArray,
+            ListArray, StringArray, StructArray, TimestampMillisecondArray, TimestampNanosecondArray,
             TimestampSecondArray, UInt64Array,
         },
         datatypes::Int32Type,
@@ -208,8 +252,9 @@ mod json_tests {
         assert_eq!([out.get(0), out.get(1)], [br#"{"f":null}"#, br#"{"f":null}"#]);
         let times = TimestampSecondArray::from(vec![0, i64::MAX]).with_timezone("UTC");
         let rows = RecordBatch::try_from_iter([("t", Arc::new(times) as ArrayRef)]).unwrap();
+        out.clear(2048);
         let error = json(&rows, &mut out).unwrap_err();
-        assert!(error.message().contains("row 1"), "{error}");
+        assert!(error.message().contains("row 2049"), "{error}");
     }
 
     #[test]

@@ -8,13 +8,13 @@ use connector_core::{
         array::{
             ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Decimal256Array, Float32Array,
             Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, Int64Builder, LargeStringArray,
-            ListArray, MapBuilder, StringArray, StringBuilder, Time32MillisecondArray, Time32SecondArray,
-            Time64MicrosecondArray, Time64NanosecondArray, TimestampMicrosecondArray,
+            ListArray, MapBuilder, StringArray, StringBuilder, StructArray, Time32MillisecondArray,
+            Time32SecondArray, Time64MicrosecondArray, Time64NanosecondArray, TimestampMicrosecondArray,
             TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt8Array,
             UInt16Array, UInt32Array, UInt64Array,
         },
         compute::cast,
-        datatypes::{Int32Type, Schema, TimeUnit, i256},
+        datatypes::{Field, Int32Type, Schema, TimeUnit, i256},
         util::display::{ArrayFormatter, FormatOptions},
     },
 };

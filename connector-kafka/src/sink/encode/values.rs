@@ -1,7 +1,7 @@
 //! Values as JSON, in the spelling of each format.
 
 use std::{
-    fmt::{Display, LowerExp, Write as _},
+    fmt::{Display, LowerExp},
     io::Write as _,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -27,7 +27,7 @@ use connector_core::{
         error::ArrowError,
     },
 };
-use jiff::{Timestamp, civil, tz::Offset};
+use jiff::{Span, civil};
 
 /// How values are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,24 +58,31 @@ pub(super) struct Factory {
 }
 
 /// The first value that could not be written.
-#[derive(Debug, Clone, Default)]
-struct Problem(Arc<Mutex<Option<String>>>);
+#[derive(Debug, Clone)]
+struct Problem {
+    first: Arc<Mutex<Option<String>>>,
+    /// Rows of the batch before those at hand.
+    before: usize,
+}
 
 impl Problem {
-    fn note(&self, text: impl FnOnce() -> String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(text);
+    fn note(&self, row: usize, name: &str, what: &str) {
+        let row = self.before + row;
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| format!("row {row}: {what} in `{name}` is beyond what a text can say"));
     }
 }
 
 impl Factory {
-    pub(super) fn new(style: Style) -> Self {
-        Self { style, problem: Problem::default() }
+    /// For rows that stand behind `before` others of their batch.
+    pub(super) fn new(style: Style, before: usize) -> Self {
+        Self { style, problem: Problem { first: Arc::default(), before } }
     }
 
     /// # Errors
     /// `DataInvalid` when a value could not be written.
     pub(super) fn problem(&self) -> Result<()> {
-        match self.problem.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        match self.problem.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
             Some(text) => Err(Error::new(ErrorKind::DataInvalid, text)),
             None => Ok(()),
         }
@@ -94,10 +101,10 @@ impl Factory {
             DataType::Decimal64(..) if precise => unscaled::<Decimal64Type, 8>(array, i64::to_be_bytes),
             DataType::Decimal128(..) if precise => unscaled::<Decimal128Type, 16>(array, i128::to_be_bytes),
             DataType::Decimal256(..) if precise => unscaled::<Decimal256Type, 32>(array, i256::to_be_bytes),
-            DataType::Decimal32(_, scale) if texts => digits::<Decimal32Type>(array, *scale),
-            DataType::Decimal64(_, scale) if texts => digits::<Decimal64Type>(array, *scale),
-            DataType::Decimal128(_, scale) if texts => digits::<Decimal128Type>(array, *scale),
-            DataType::Decimal256(_, scale) if texts => digits::<Decimal256Type>(array, *scale),
+            DataType::Decimal32(_, scale) => digits::<Decimal32Type>(array, *scale, texts),
+            DataType::Decimal64(_, scale) => digits::<Decimal64Type>(array, *scale, texts),
+            DataType::Decimal128(_, scale) => digits::<Decimal128Type>(array, *scale, texts),
+            DataType::Decimal256(_, scale) => digits::<Decimal256Type>(array, *scale, texts),
             DataType::Boolean if matches!(self.style, Style::Mysql { .. }) => bits(array.as_boolean()),
             _ => return None,
         })
@@ -140,11 +147,11 @@ impl Factory {
             return each(move |row, out| put(out, array.value(row)));
         }
         let problem = self.problem.clone();
+        let mut day = Day::default();
         each(move |row, out| {
             let days = array.value(row);
-            let day = Timestamp::from_second(i64::from(days) * 86_400).ok().map(wall).filter(is_shown);
-            match day {
-                Some(day) => put(out, format_args!("\"{}\"", day.date())),
+            match day.of(days.into()) {
+                Some(date) => put(out, format_args!("\"{date}\"")),
                 None => beyond(&problem, out, name, row, &format!("the date {days} days from 1970")),
             }
         })
@@ -167,14 +174,13 @@ impl Factory {
         each(move |row, out| {
             let value: i64 = array.value(row).into();
             let (seconds, rest) = (value.div_euclid(per_second), value.rem_euclid(per_second));
-            if !(0..86_400).contains(&seconds) {
+            if !(0..SECONDS_PER_DAY).contains(&seconds) {
                 beyond(&problem, out, name, row, &format!("the time of day {value} ({unit:?})"));
                 return;
             }
-            put(out, format_args!("\"{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));
-            if digits > 0 {
-                put(out, format_args!(".{rest:0digits$}"));
-            }
+            out.push(b'"');
+            put_time(out, seconds);
+            put_fraction(out, rest, digits, true);
             out.push(b'"');
         })
     }
@@ -199,23 +205,21 @@ impl Factory {
             });
         }
         let mysql = matches!(self.style, Style::Mysql { .. });
-        let (_, digits) = scale(unit);
+        let (per_second, digits) = scale(unit);
+        // Rows near each other are mostly of one day.
+        let mut day = Day::default();
         each(move |row, out| {
             let value = array.value(row);
-            let time = match unit {
-                TimeUnit::Second => Timestamp::from_second(value),
-                TimeUnit::Millisecond => Timestamp::from_millisecond(value),
-                TimeUnit::Microsecond => Timestamp::from_microsecond(value),
-                TimeUnit::Nanosecond => Timestamp::from_nanosecond(i128::from(value)),
+            let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
+            let Some(date) = day.of(seconds.div_euclid(SECONDS_PER_DAY)) else {
+                return beyond(&problem, out, name, row, &format!("the time {value} ({unit:?})"));
             };
-            match time.ok().map(|time| (time, wall(time))).filter(|(_, wall)| is_shown(wall)) {
-                Some((_, wall)) if mysql => {
-                    put(out, format_args!("\"{} {:.digits$}\"", wall.date(), wall.time()));
-                }
-                Some((time, _)) if zoned => put(out, format_args!("\"{time}\"")),
-                Some((_, wall)) => put(out, format_args!("\"{wall}\"")),
-                None => beyond(&problem, out, name, row, &format!("the time {value} ({unit:?})")),
-            }
+            out.push(b'"');
+            out.extend_from_slice(date.as_bytes());
+            out.push(if mysql { b' ' } else { b'T' });
+            put_time(out, seconds.rem_euclid(SECONDS_PER_DAY));
+            put_fraction(out, fraction, digits, mysql);
+            out.extend_from_slice(if zoned && !mysql { b"Z\"" } else { b"\"" });
         })
     }
 }
@@ -266,19 +270,69 @@ fn put(out: &mut Vec<u8>, value: impl Display) {
     drop(write!(out, "{value}"));
 }
 
-/// What the clocks show in UTC.
-fn wall(time: Timestamp) -> civil::DateTime {
-    Offset::UTC.to_datetime(time)
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// The text of the day that was asked for last.
+#[derive(Default)]
+struct Day {
+    /// Days from 1970-01-01.
+    number: i64,
+    text: Option<String>,
 }
 
-/// Whether a year has four digits, as all readers expect it.
-fn is_shown(time: &civil::DateTime) -> bool {
-    time.year() >= 0
+impl Day {
+    /// A day as `YYYY-MM-DD`; `None` where its year does not have four digits, as all readers expect it.
+    #[inline]
+    fn of(&mut self, number: i64) -> Option<&str> {
+        if self.text.is_none() || number != self.number {
+            self.number = number;
+            self.text = date(number);
+        }
+        self.text.as_deref()
+    }
+}
+
+#[cold]
+fn date(number: i64) -> Option<String> {
+    let day = civil::date(1970, 1, 1).checked_add(Span::new().try_days(number).ok()?).ok()?;
+    (day.year() >= 0).then(|| day.to_string())
+}
+
+/// A time of day as `HH:MM:SS`.
+fn put_time(out: &mut Vec<u8>, seconds: i64) {
+    for (at, part) in [seconds / 3600, seconds / 60 % 60, seconds % 60].into_iter().enumerate() {
+        if at > 0 {
+            out.push(b':');
+        }
+        out.extend([part / 10, part % 10].map(digit));
+    }
+}
+
+/// A fraction of a second of so many digits; without zeros at its end, but where it is `whole`.
+fn put_fraction(out: &mut Vec<u8>, mut fraction: i64, digits: usize, whole: bool) {
+    if digits == 0 || fraction == 0 && !whole {
+        return;
+    }
+    let mut text = [b'.'; 10];
+    for place in (1..=digits).rev() {
+        text[place] = digit(fraction % 10);
+        fraction /= 10;
+    }
+    let mut text = &text[..=digits];
+    while let (false, [rest @ .., b'0']) = (whole, text) {
+        text = rest;
+    }
+    out.extend_from_slice(text);
+}
+
+/// A number below ten as its character.
+fn digit(number: i64) -> u8 {
+    b'0' + number.to_le_bytes()[0]
 }
 
 fn beyond(problem: &Problem, out: &mut Vec<u8>, name: &str, row: usize, what: &str) {
     out.extend_from_slice(b"null");
-    problem.note(|| format!("row {row}: {what} in `{name}` is beyond what a text can say"));
+    problem.note(row, name, what);
 }
 
 /// Units a second, and the digits of a fraction.
@@ -328,21 +382,45 @@ fn unscaled<'a, T: ArrowPrimitiveType, const N: usize>(
     })
 }
 
-/// Decimals as texts of all their digits.
-fn digits<'a, T: ArrowPrimitiveType<Native: Display>>(
+/// Decimals with all their digits, as texts where they are `quoted`.
+fn digits<'a, T: ArrowPrimitiveType<Native: Digits>>(
     array: &'a dyn Array,
     scale: i8,
+    quoted: bool,
 ) -> Box<dyn Encoder + 'a> {
     let array = array.as_primitive::<T>();
-    let mut text = String::new();
+    let quote: &[u8] = if quoted { b"\"" } else { b"" };
     each(move |row, out| {
-        text.clear();
-        // Writing into memory does not fail.
-        write!(text, "{}", array.value(row)).ok();
-        out.push(b'"');
-        put_decimal(out, &text, scale);
-        out.push(b'"');
+        out.extend_from_slice(quote);
+        array.value(row).with_digits(|digits| put_decimal(out, digits, scale));
+        out.extend_from_slice(quote);
     })
+}
+
+/// Whole numbers that decimals are made of.
+trait Digits: Copy {
+    /// Hands the digits to `take`, behind a `-` where the number is negative.
+    fn with_digits(self, take: impl FnOnce(&str));
+}
+
+macro_rules! digits {
+    ($($native:ty),+) => {
+        $(impl Digits for $native {
+            fn with_digits(self, take: impl FnOnce(&str)) {
+                take(itoa::Buffer::new().format(self));
+            }
+        })+
+    };
+}
+digits!(i32, i64, i128);
+
+impl Digits for i256 {
+    fn with_digits(self, take: impl FnOnce(&str)) {
+        match self.to_i128() {
+            Some(small) => small.with_digits(take),
+            None => take(&self.to_string()),
+        }
+    }
 }
 
 /// Digits with their point.
