@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use connector_bytehouse_cdw::SinkModeName;
+use connector_kafka::Assignment;
 
 use crate::{
     cli::Job,
@@ -26,7 +27,8 @@ async fn measure(job: &Job) -> Result<Outcome> {
         Program::FlussLookup => fluss::lookup(job).await,
         Program::FlussLookupBare => fluss::lookup_bare(job).await,
         Program::ReadOurs => read::ours(job).await,
-        Program::ReadGroup => read::group(job).await,
+        Program::ReadGroup => read::unbounded(job, Assignment::Group).await,
+        Program::ReadUnbounded => read::unbounded(job, Assignment::Manual).await,
         Program::ReadDebezium => read::debezium(job).await,
         Program::ReadAvro => avro::read(job).await,
         Program::ReadBare => blocking(job, read::bare).await,

@@ -83,7 +83,7 @@ pub(crate) const FIGURES: &[Figure] = &[
         "kafka-group",
         Metric::Speed,
         Way::new(Program::ReadGroup, Target::Nowhere),
-        &[READ],
+        &[Way::new(Program::ReadUnbounded, Target::Nowhere)],
         Goal::RatioAtLeast(0.95),
     ),
     figure(

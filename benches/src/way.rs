@@ -21,8 +21,10 @@ pub(crate) enum Program {
     FlussLookupBare,
     /// Our Kafka source into Arrow batches.
     ReadOurs,
-    /// The same as a member of a group.
+    /// The same as a member of a group, until all have come.
     ReadGroup,
+    /// The same without a group.
+    ReadUnbounded,
     /// The same orders as events of Debezium.
     ReadDebezium,
     /// The same orders in Avro, with a schema registry.
@@ -94,6 +96,7 @@ pub(crate) const GROUPS: [&[Way]; 10] = [
     &[
         Way::new(Program::ReadOurs, Target::Nowhere),
         Way::new(Program::ReadGroup, Target::Nowhere),
+        Way::new(Program::ReadUnbounded, Target::Nowhere),
         Way::new(Program::ReadDebezium, Target::Nowhere),
         Way::new(Program::ReadAvro, Target::Nowhere),
         Way::new(Program::ReadBare, Target::Nowhere),
@@ -158,6 +161,7 @@ impl Way {
             Program::FlussLookupBare => "fluss-lookup-client",
             Program::ReadOurs => "read-ours",
             Program::ReadGroup => "read-ours-group",
+            Program::ReadUnbounded => "read-ours-unbounded",
             Program::ReadDebezium => "read-ours-debezium",
             Program::ReadAvro => "read-ours-avro",
             Program::ReadBare => "read-librdkafka",

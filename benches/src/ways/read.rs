@@ -52,19 +52,23 @@ pub(super) async fn read_all(source: &KafkaSource, rows: u64) -> Result<Outcome>
     Ok(outcome)
 }
 
-/// Our source as the only member of a group, from the moment on that it has its partitions.
-pub(crate) async fn group(job: &Job) -> Result<Outcome> {
+/// Our source without an end, until all orders have come, from when it has its partitions on: given by hand, or as the only
+/// member of a group. The last batch waits for more in either way.
+pub(crate) async fn unbounded(job: &Job, assignment: Assignment) -> Result<Outcome> {
     let source = KafkaSource::builder()
         .bootstrap_servers(services::kafka()?.bootstrap)
         .topics([job.topic.as_str()])
         .format(Json::with_schema(orders::schema("UTC")))
-        .assignment(Assignment::Group)
+        .assignment(assignment)
         .group_id(unique_name("bench"))
         .startup_mode(StartupMode::Earliest)
         .build()?;
     let mut tally = Tally::default();
-    let mut reader = source.open(Vec::new()).await?;
-    let mut meter = None;
+    let mut reader = source.open(source.discover(&[]).await?).await?;
+    let mut meter = match assignment {
+        Assignment::Group => None,
+        _ => Some(Meter::start()?),
+    };
     while tally.rows < job.rows {
         match reader.next().await? {
             Some(SourceEvent::Batch { rows, .. }) => tally.add(rows.rows()),

@@ -2,7 +2,7 @@
 //!
 //! A value becomes the JSON that Kafka Connect writes of the same value: bytes and decimals in base64, enums as
 //! their symbols, unions without a word about their branch. From there on it is read by the rules of every other JSON value,
-//! so that a column means the same whichever way it came.
+//! so that a column means the same whichever way its values came.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 
