@@ -22,7 +22,7 @@ use tokio::process::Command;
 const PARTITIONS: i32 = 3;
 
 /// A topic that the serializer has written to.
-async fn written(kafka: &Kafka, registry: &str, kind: &str, count: usize) -> Option<String> {
+async fn written(kafka: &Kafka, registry: &str, kind: &str, count: u32) -> Option<String> {
     let drivers = services::python_drivers()?;
     let topic = unique_name("avro");
     kafka.create_topic(&topic, PARTITIONS, &[]).await;
@@ -80,7 +80,7 @@ fn check(rows: &RecordBatch, half: i64, seen: &mut BTreeMap<i64, ()>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_of_confluents_serializer() {
-    const COUNT: usize = 3000;
+    const COUNT: u32 = 3000;
     let (Some(kafka), Some(registry)) = (services::kafka(), services::schema_registry()) else { return };
     let Some(topic) = written(&kafka, &registry, "rows", COUNT).await else { return };
     let source = KafkaSource::from_options([
@@ -100,12 +100,12 @@ async fn records_of_confluents_serializer() {
     let (mut seen, mut changes) = (BTreeMap::new(), Vec::new());
     while let Some(event) = reader.next().await.unwrap() {
         match event {
-            SourceEvent::Batch { rows, .. } => check(rows.rows(), COUNT as i64 / 2, &mut seen),
+            SourceEvent::Batch { rows, .. } => check(rows.rows(), i64::from(COUNT / 2), &mut seen),
             SourceEvent::Schema { change, .. } => changes.push(change.kind().as_str()),
             _ => {}
         }
     }
-    assert_eq!(seen.len(), COUNT);
+    assert_eq!(seen.len(), COUNT as usize);
     assert!(changes.contains(&"create.table") && changes.contains(&"add.column"), "{changes:?}");
     assert!(matches!(changes.len(), 2..=6), "{changes:?}");
     reader.close().await.unwrap();
@@ -114,7 +114,7 @@ async fn records_of_confluents_serializer() {
 /// Columns and key by the events' schemas, rows by their kinds: the table in the end is that of the source.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_debezium_become_a_table() {
-    const COUNT: usize = 3000;
+    const COUNT: u32 = 3000;
     let (Some(kafka), Some(registry)) = (services::kafka(), services::schema_registry()) else { return };
     let Some(clickhouse) = services::clickhouse_current() else { return };
     let Some(topic) = written(&kafka, &registry, "events", COUNT).await else { return };

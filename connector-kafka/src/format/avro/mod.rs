@@ -6,7 +6,7 @@
 //! # Columns
 //!
 //! Columns are those that were declared, or those of the schemas that come. There, each new schema adds and widens columns, as
-//! [`Changes`](super::Changes) do; one that was seen before changes nothing when it comes again. Fields and columns belong together by their
+//! [`Changes`] do; one that was seen before changes nothing when it comes again. Fields and columns belong together by their
 //! names, compared as `case_insensitive` says.
 //!
 //! | Avro | column | value for a declared column of another type |

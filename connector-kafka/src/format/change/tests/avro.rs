@@ -653,7 +653,8 @@ proptest! {
         let event_schema = envelope("shop", "orders", ROW);
         let registry = SchemaRegistry::holding(&[(1, ALL_TYPES), (2, &event_schema)]);
         let value = |number: u8| [&[0, 0, 0, 0, number], &body[..]].concat();
-        let _ = Split::new(&Avro::new(registry.clone()).0).try_give_bytes(None, &value(1));
-        let _ = Split::new(&Changes::debezium_avro(registry)).try_give_bytes(Some(&value(2)), &value(2));
+        // Taken or refused: a panic is what fails the test.
+        drop(Split::new(&Avro::new(registry.clone()).0).try_give_bytes(None, &value(1)));
+        drop(Split::new(&Changes::debezium_avro(registry)).try_give_bytes(Some(&value(2)), &value(2)));
     }
 }
