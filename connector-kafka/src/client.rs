@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use connector_core::{Error, ErrorKind, Result, Secret, options::MASK};
+use connector_core::{
+    Error, ErrorKind, Result, Secret,
+    options::{HostList, MASK, PropertyMap},
+};
 use rdkafka::{
     ClientConfig, ClientContext, TopicPartitionList,
     client::OAuthToken,
@@ -22,7 +25,11 @@ use rdkafka::{
 };
 use tokio::sync::oneshot;
 
-use crate::{error, tokens::Tokens};
+use crate::{
+    error,
+    properties::{self, Role},
+    tokens::Tokens,
+};
 
 /// How long one blocking call may last before we look for a cancellation or a definite error.
 const SLICE: Duration = Duration::from_secs(1);
@@ -58,6 +65,32 @@ impl fmt::Debug for ClientSettings {
 }
 
 impl ClientSettings {
+    /// Those of a client that reaches the cluster as the options say. What the user gave wins over `own`, and that over what
+    /// every client gets.
+    pub(crate) fn new(
+        role: Role,
+        bootstrap_servers: &HostList,
+        own: &[(&str, String)],
+        user: Option<&PropertyMap>,
+        request_timeout: Duration,
+    ) -> Self {
+        let every = [
+            ("bootstrap.servers", bootstrap_servers.to_string()),
+            ("client.id", "connector-kafka".to_owned()),
+            // A broker that comes back is found within this time.
+            ("reconnect.backoff.max.ms", "2000".to_owned()),
+        ];
+        let mut properties: Vec<(String, String)> =
+            every.iter().chain(own).map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let mut secrets = Vec::new();
+        if let Some(map) = user {
+            let translated = role.translated(map);
+            secrets = properties::secrets(map, &translated);
+            properties.extend(translated);
+        }
+        Self { properties, secrets, request_timeout, tokens: None }
+    }
+
     /// Creates a consumer with these properties and `extra` ones. Asks nobody yet.
     pub(crate) fn consumer(&self, extra: &[(&str, String)]) -> Result<BaseConsumer<Context>> {
         let context = self.context();

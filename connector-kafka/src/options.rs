@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use crate::{
     date_pattern::DatePattern,
     format::MetadataColumn,
-    properties,
+    properties::{self, Role},
     source::{discovery::TopicPattern, parts::Patience},
 };
 
@@ -303,7 +303,7 @@ fn check(options: &KafkaSourceOptions, problems: &mut Problems) {
         }
     }
     if let Some(map) = &options.properties {
-        for (name, problem) in properties::problems(map) {
+        for (name, problem) in Role::Consumer.problems(map) {
             problems.push(format!("job.reader.properties.{name}"), problem);
         }
     }

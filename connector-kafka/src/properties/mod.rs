@@ -47,6 +47,38 @@ fn rule(rules: &'static Rules, name: &str) -> Option<&'static Rule> {
     find(rules).or_else(|| find(rules::BOTH))
 }
 
+/// Whose properties they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Consumer,
+    Producer,
+}
+
+impl Role {
+    fn rules(self) -> &'static Rules {
+        match self {
+            Self::Consumer => RULES,
+            Self::Producer => SINK,
+        }
+    }
+
+    /// What is wrong with the properties: `(name, sentence)` for each. No sentence holds the value of a secret. Reads the
+    /// trust stores that they name.
+    pub(crate) fn problems(self, map: &PropertyMap) -> Vec<(String, String)> {
+        translate(self.rules(), map).problems
+    }
+
+    /// The properties as librdkafka gets them, after [`Self::problems`] found none.
+    pub(crate) fn translated(self, map: &PropertyMap) -> Vec<(String, String)> {
+        translate(self.rules(), map).pairs
+    }
+
+    /// Warns of properties that are accepted without effect.
+    pub(crate) fn warn(self, map: &PropertyMap) {
+        translate(self.rules(), map).warnings.iter().for_each(|text| tracing::warn!("{text}"));
+    }
+}
+
 /// True when `name` is a consumer's property and not an option of ours.
 pub(crate) fn is_client_property(name: &str) -> bool {
     is_property(RULES, name)
@@ -63,41 +95,6 @@ fn is_property(rules: &'static Rules, name: &str) -> bool {
     is_secret
         || rule(rules, name).is_some()
         || ClientConfig::new().create_native_config().is_ok_and(|config| config.get(name).is_ok())
-}
-
-/// What is wrong with a consumer's properties: `(name, sentence)` for each. No sentence holds the value of a secret.
-/// Reads the trust stores that they name.
-pub(crate) fn problems(map: &PropertyMap) -> Vec<(String, String)> {
-    translate(RULES, map).problems
-}
-
-/// What is wrong with a producer's properties, as [`problems`] tells it.
-pub(crate) fn producer_problems(map: &PropertyMap) -> Vec<(String, String)> {
-    translate(SINK, map).problems
-}
-
-/// A consumer's properties as librdkafka gets them, after [`problems`] found none.
-pub(crate) fn translated(map: &PropertyMap) -> impl Iterator<Item = (String, String)> {
-    translate(RULES, map).pairs.into_iter()
-}
-
-/// A producer's properties as librdkafka gets them, after [`producer_problems`] found none.
-pub(crate) fn producer_translated(map: &PropertyMap) -> impl Iterator<Item = (String, String)> {
-    translate(SINK, map).pairs.into_iter()
-}
-
-/// Warns of a consumer's properties that are accepted without effect.
-pub(crate) fn warn(map: &PropertyMap) {
-    warn_of(translate(RULES, map));
-}
-
-/// Warns of a producer's properties that are accepted without effect.
-pub(crate) fn producer_warn(map: &PropertyMap) {
-    warn_of(translate(SINK, map));
-}
-
-fn warn_of(translation: Translation) {
-    translation.warnings.iter().for_each(|text| tracing::warn!("{text}"));
 }
 
 /// Values that may stand in no text: those of the user's secrets, and what was taken out of them.

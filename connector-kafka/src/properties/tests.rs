@@ -4,7 +4,7 @@ type Pairs = Vec<(String, String)>;
 
 fn all(pairs: &[(&str, &str)]) -> (Pairs, Pairs) {
     let map: PropertyMap = pairs.iter().copied().collect();
-    (problems(&map), translated(&map).collect())
+    (Role::Consumer.problems(&map), Role::Consumer.translated(&map))
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn client_properties_are_told_from_options() {
 
 fn producer(pairs: &[(&str, &str)]) -> (Pairs, Pairs) {
     let map: PropertyMap = pairs.iter().copied().collect();
-    (producer_problems(&map), producer_translated(&map).collect())
+    (Role::Producer.problems(&map), Role::Producer.translated(&map))
 }
 
 fn pair((name, value): (&str, &str)) -> (String, String) {
@@ -211,7 +211,7 @@ fn every_name_that_rules_give_is_librdkafkas() {
 fn secrets_out_of_a_jaas_line_are_secrets() {
     let jaas = r#"org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter2";"#;
     let map: PropertyMap = [("sasl.jaas.config", jaas)].into_iter().collect();
-    let pairs: Pairs = translated(&map).collect();
+    let pairs: Pairs = Role::Consumer.translated(&map);
     let secrets = secrets(&map, &pairs);
     assert!(secrets.iter().any(|secret| secret.expose() == "hunter2"));
 }

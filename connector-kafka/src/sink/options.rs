@@ -7,7 +7,10 @@ use connector_core::{
     options::{HostList, MemorySize, Millis, Problems, PropertyMap},
 };
 
-use crate::{options::FormatType, properties};
+use crate::{
+    options::FormatType,
+    properties::{self, Role},
+};
 
 option_enum! {
     /// How several key columns become one message key.
@@ -139,7 +142,7 @@ fn check(options: &KafkaSinkOptions, problems: &mut Problems) {
         problems.push("job.writer.linger_ms", "`linger_ms` is above 900000");
     }
     if let Some(map) = &options.properties {
-        for (name, problem) in properties::producer_problems(map) {
+        for (name, problem) in Role::Producer.problems(map) {
             problems.push(format!("job.writer.properties.{name}"), problem);
         }
     }

@@ -27,7 +27,7 @@ use crate::{
         Assignment, AutoOffsetReset, FormatType, JobType, KafkaSourceOptions, KafkaSourceOptionsBuilder,
         StartupMode,
     },
-    properties,
+    properties::Role,
     schema_registry::SchemaRegistry,
     tokens::{OauthTokenProvider, Tokens, expect_tokens},
 };
@@ -271,7 +271,7 @@ impl KafkaSourceBuilder {
         inner.admin.tokens.clone_from(&self.tokens);
         inner.reader.tokens = self.tokens;
         if let Some(map) = &options.properties {
-            properties::warn(map);
+            Role::Consumer.warn(map);
         }
         Ok(KafkaSource(Arc::new(inner)))
     }
@@ -397,9 +397,13 @@ fn inner(
         open_end: options.patience().is_some() && end(options) == Some(End::Latest),
         reset: options.reset_policy(),
     };
+    let client = |own: &[(&str, String)]| {
+        let (servers, user) = (&options.bootstrap_servers, options.properties.as_ref());
+        ClientSettings::new(Role::Consumer, servers, own, user, options.request_timeout)
+    };
     Ok(Inner {
-        admin: client(options, &[]),
-        reader: client(options, &reader_properties(&group, &memory, options)),
+        admin: client(&consumer_properties()),
+        reader: client(&reader_properties(&group, &memory, options)),
         group: CString::new(group)
             .map_err(|_| Error::new(ErrorKind::OptionInvalid, "group_id holds a zero byte"))?,
         plan: Arc::new(plan),
@@ -445,23 +449,9 @@ fn end(options: &KafkaSourceOptions) -> Option<End> {
     Some(offset.map(End::Offset).or_else(|| time.map(End::Timestamp)).unwrap_or(End::Latest))
 }
 
-fn client(options: &KafkaSourceOptions, own: &[(&str, String)]) -> ClientSettings {
-    let mut all = vec![
-        ("bootstrap.servers".to_owned(), options.bootstrap_servers.to_string()),
-        ("client.id".to_owned(), "connector-kafka".to_owned()),
-        ("check.crcs".to_owned(), "true".to_owned()),
-        ("allow.auto.create.topics".to_owned(), "false".to_owned()),
-        // A broker that comes back is found within this time.
-        ("reconnect.backoff.max.ms".to_owned(), "2000".to_owned()),
-    ];
-    all.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    let mut secrets = Vec::new();
-    if let Some(map) = &options.properties {
-        let translated: Vec<(String, String)> = properties::translated(map).collect();
-        secrets = properties::secrets(map, &translated);
-        all.extend(translated);
-    }
-    ClientSettings { properties: all, secrets, request_timeout: options.request_timeout, tokens: None }
+/// What every consumer is told.
+fn consumer_properties() -> Vec<(&'static str, String)> {
+    vec![("check.crcs", "true".to_owned()), ("allow.auto.create.topics", "false".to_owned())]
 }
 
 fn reader_properties(
@@ -469,7 +459,8 @@ fn reader_properties(
     memory: &MemoryPlan,
     options: &KafkaSourceOptions,
 ) -> Vec<(&'static str, String)> {
-    let mut own = vec![
+    let mut own = consumer_properties();
+    own.extend([
         // librdkafka wants one even where nobody joins it.
         ("group.id", group.to_owned()),
         ("enable.auto.commit", "false".to_owned()),
@@ -478,7 +469,7 @@ fn reader_properties(
         ("auto.offset.reset", "error".to_owned()),
         // The default of a second makes a fast reader idle most of the time.
         ("fetch.queue.backoff.ms", "10".to_owned()),
-    ];
+    ]);
     own.extend(memory.client_properties());
     if options.assignment == Assignment::Group {
         // Partitions move one by one, and the others are read on meanwhile.
