@@ -99,7 +99,7 @@ fn push(
     // Of what is gone only the key counts.
     let sparse = matches!(kind, RowKind::Delete | RowKind::UpdateBefore);
     let row = Row { schema: &known.schema, record: known.row, bytes: Bytes::new(value, at), field };
-    match decoder.rows(index, value.len())?.push_avro(kind, &row, sparse) {
+    match decoder.rows(index, value.len())?.push_avro(kind, known.fingerprint, &row, sparse) {
         Ok(end) => Ok(end),
         Err(error) => Err(refused(decoder, error)),
     }

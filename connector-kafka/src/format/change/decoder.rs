@@ -24,6 +24,9 @@ use crate::format::{
     record::{Output, Refusal, Taken},
 };
 
+/// So many layouts of a table are read alike before its rows are begun anew.
+const MOST_LAYOUTS: usize = 16;
+
 /// The columns that an event tells.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -49,8 +52,10 @@ struct Table {
     schema: TableSchema,
     /// `None` until its columns are known.
     rows: Option<Rows>,
-    /// The layout that the rows are read by, and what the registry knew then.
-    layout: u64,
+    /// The layouts that the rows are read by, the fields that they are read as, what the last layout told, and what the registry
+    /// knew then.
+    layouts: Vec<u64>,
+    read: Fields,
     told: Fields,
     version: u64,
     epoch: u64,
@@ -257,7 +262,8 @@ impl ChangeDecoder {
             fixed,
             schema,
             rows: None,
-            layout: 0,
+            layouts: Vec::new(),
+            read: Fields::empty(),
             told: Fields::empty(),
             version: 0,
             epoch: 0,
@@ -280,7 +286,7 @@ impl ChangeDecoder {
     pub(super) fn is_read_by(&self, index: usize, fingerprint: u64) -> bool {
         let table = &self.tables[index];
         table.rows.is_some()
-            && table.layout == fingerprint
+            && table.layouts.contains(&fingerprint)
             && (table.fixed || table.epoch == self.registry.epoch())
     }
 
@@ -292,17 +298,14 @@ impl ChangeDecoder {
         layout: Option<&Layout>,
         at: usize,
     ) -> Result<Ready, Fault> {
-        let fingerprint = layout.map_or(self.tables[index].layout, |layout| layout.fingerprint);
-        if self.is_read_by(index, fingerprint) {
-            return Ok(Ready::Yes);
-        }
         let table = &mut self.tables[index];
         let epoch = self.registry.epoch();
-        if table.rows.is_some()
-            && table.layout == fingerprint
-            && self.registry.version(&table.id) == table.version
+        let is_read =
+            table.rows.is_some() && layout.is_none_or(|layout| table.layouts.contains(&layout.fingerprint));
+        if is_read
+            && (table.fixed || table.epoch == epoch || self.registry.version(&table.id) == table.version)
         {
-            // It was another table that changed.
+            // Where anything changed it was another table.
             table.epoch = epoch;
             return Ok(Ready::Yes);
         }
@@ -336,22 +339,28 @@ impl ChangeDecoder {
                 table.rows = None;
             }
         }
-        if table.rows.is_none() || table.layout != fingerprint {
+        if table.rows.is_none() || !is_read {
             if let Some(layout) = layout {
                 table.told = layout.fields.clone();
             }
             let fields = read_as(&table.schema, &table.told, self.format.options.case_insensitive);
-            let clash = self.columns.check(&table.schema.columns);
-            match clash
-                .and_then(|()| Rows::new(Arc::clone(&table.schema.columns), &fields, &self.format.options))
-            {
-                Ok(rows) => table.rows = Some(rows),
-                Err(error) => {
-                    self.halt = Some(Refusal::Fatal(error.with_context("table", &table.id)));
-                    return Err(Fault::new(JsonErrorKind::Unexpected, at, "columns that can be read"));
+            // Producers of an old and a new layout may take turns: where their rows are read alike, the rows stay together.
+            let is_alike = table.rows.is_some() && fields == table.read && table.layouts.len() < MOST_LAYOUTS;
+            if !is_alike {
+                let clash = self.columns.check(&table.schema.columns);
+                match clash.and_then(|()| {
+                    Rows::new(Arc::clone(&table.schema.columns), &fields, &self.format.options)
+                }) {
+                    Ok(rows) => table.rows = Some(rows),
+                    Err(error) => {
+                        self.halt = Some(Refusal::Fatal(error.with_context("table", &table.id)));
+                        return Err(Fault::new(JsonErrorKind::Unexpected, at, "columns that can be read"));
+                    }
                 }
+                table.read = fields;
+                table.layouts.clear();
             }
-            table.layout = fingerprint;
+            table.layouts.extend(layout.map(|layout| layout.fingerprint));
         }
         Ok(if self.changes.is_empty() { Ready::Yes } else { Ready::HandOver })
     }

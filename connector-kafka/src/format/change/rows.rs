@@ -30,8 +30,8 @@ pub(super) struct Rows {
     settled: usize,
     bytes: usize,
     reserved: bool,
-    /// Where the fields of Avro records go.
-    plan: Option<Plan>,
+    /// Where the fields of Avro records go, by the layouts of those.
+    plans: Vec<(u64, Plan)>,
     /// Texts of values that no column takes as they are.
     text: Vec<u8>,
 }
@@ -48,7 +48,17 @@ impl Rows {
         let root = ObjectColumn::new(fields, "", options)?;
         let context = Context::new(options.clone());
         let (kinds, text) = (Vec::new(), Vec::new());
-        Ok(Self { schema, root, context, kinds, settled: 0, bytes: 0, reserved: false, plan: None, text })
+        Ok(Self {
+            schema,
+            root,
+            context,
+            kinds,
+            settled: 0,
+            bytes: 0,
+            reserved: false,
+            plans: Vec::new(),
+            text,
+        })
     }
 
     /// Whether the batch can take a record of so many bytes.
@@ -91,17 +101,22 @@ impl Rows {
         Ok(())
     }
 
-    /// Appends a record of Avro, of which only the key counts where it is `sparse`. Tells where it ends.
+    /// Appends a record of Avro that has this layout, of which only the key counts where it is `sparse`. Tells where it ends.
     pub(super) fn push_avro(
         &mut self,
         kind: RowKind,
+        layout: u64,
         row: &Row<'_>,
         sparse: bool,
     ) -> Result<usize, JsonError> {
-        let fold = self.context.options.case_insensitive;
-        let plan = self.plan.get_or_insert_with(|| {
-            Plan::new(row.schema.record(row.record).unwrap_or_default(), self.schema.fields(), fold)
+        let known = self.plans.iter().position(|(known, _)| *known == layout);
+        let at = known.unwrap_or_else(|| {
+            let fields = row.schema.record(row.record).unwrap_or_default();
+            let fold = self.context.options.case_insensitive;
+            self.plans.push((layout, Plan::new(fields, self.schema.fields(), fold)));
+            self.plans.len() - 1
         });
+        let plan = &self.plans[at].1;
         // Texts may be longer than the record's bytes, by which the batch is bounded otherwise.
         let room = BATCH_BYTES.saturating_sub(self.bytes);
         let sink = Into { columns: &mut self.root, text: &mut self.text, context: &mut self.context, room };

@@ -268,6 +268,36 @@ fn columns_follow_the_schemas() {
     );
 }
 
+/// While producers of two schemas take turns, rows of both stand in one batch.
+#[test]
+fn schemas_that_take_turns_do_not_part_the_rows() {
+    let old = r#"{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "v", "type": ["null", "string"]}]}"#;
+    let new = r#"{"type": "record", "name": "r", "fields": [{"name": "more", "type": ["null", "int"]}, {"name": "id", "type": "int"}, {"name": "v", "type": ["null", "string"]}]}"#;
+    let first =
+        |id| framed(1, old, record(&[("id", Value::Int(id)), ("v", maybe(Some(Value::String("o".into()))))]));
+    let second = |id| {
+        framed(
+            2,
+            new,
+            record(&[("more", maybe(Some(Value::Int(7)))), ("id", Value::Int(id)), ("v", maybe(None))]),
+        )
+    };
+    let declared = table(&[("id!", DataType::Int64), ("v", DataType::Utf8), ("more", DataType::Int32)], &[]);
+    for declared in [None, Some(declared)] {
+        let mut split = rows(&[old, new], declared);
+        split.take(&first(0)).take(&second(1)).take(&first(2));
+        split.rows();
+        for id in 0..50 {
+            let value = if id % 2 == 0 { first(id) } else { second(id) };
+            assert_eq!(split.decoder.decode(None, &value).unwrap(), Taken::Rows(1), "{id}");
+        }
+        let rows = split.rows();
+        assert_eq!(rows.len(), 50);
+        assert_eq!(rows[48], "+I topic id=48 v=o more=null");
+        assert_eq!(rows[49], "+I topic id=49 v=null more=7");
+    }
+}
+
 #[test]
 fn a_type_that_holds_itself_is_text_from_there_on() {
     let schema = r#"{"type": "record", "name": "Node", "fields": [
