@@ -8,6 +8,9 @@ use std::env;
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::process::Command;
 
 /// User and password of an account that may do everything, on every server that knows logins.
 pub const TESTER: (&str, &str) = ("tester", "secret");
@@ -153,6 +156,26 @@ pub fn clickhouse_current() -> Option<Clickhouse> {
 #[must_use]
 pub fn python_drivers() -> Option<PathBuf> {
     available(Service::PythonDrivers, Endpoints::from_environment().python_drivers())
+}
+
+/// Runs a script of `tests/drivers` with these arguments; false, with a line on standard error, where there are no drivers.
+///
+/// # Panics
+/// When there are none although they are required, or when the script does not end well.
+pub async fn run_driver(script: &str, arguments: &[&str]) -> bool {
+    let Some(folder) = python_drivers() else { return false };
+    let outcome = Command::new("python3")
+        .arg(format!("{}/drivers/{script}", env!("CARGO_MANIFEST_DIR")))
+        .args(arguments)
+        .env("PYTHONPATH", folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("python3 can be started");
+    assert!(outcome.status.success(), "{script} {arguments:?}: {}", String::from_utf8_lossy(&outcome.stderr));
+    true
 }
 
 /// The shared Fluss cluster of this test run; `None`, with a line on standard error, when there is none.

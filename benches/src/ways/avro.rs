@@ -11,7 +11,7 @@ use connector_core::TableSchema;
 use connector_kafka::{Avro, KafkaSource, SchemaRegistry};
 use connector_tests::{kafka::Record, orders::Order, unique_name};
 
-use super::read::{PARTITIONS, read_all};
+use super::read::{PARTITIONS, fill, read_all};
 use crate::{cli::Job, measure::Outcome, orders, services};
 
 const SCHEMA: &str = r#"{"type":"record","name":"Order","fields":[
@@ -30,19 +30,12 @@ pub(crate) async fn read(job: &Job) -> Result<Outcome> {
     let topic = unique_name("bench_avro");
     kafka.create_topic(&topic, PARTITIONS, &[]).await;
     let mut bytes = 0;
-    let mut records = (0..job.rows).zip((0..PARTITIONS).cycle()).map(|(id, partition)| {
+    let records = (0..job.rows).zip((0..PARTITIONS).cycle()).map(|(id, partition)| {
         let record = encoded(&Order::new(id));
         bytes += record.len() as u64;
         Record::new(partition, record)
     });
-    loop {
-        let some: Vec<Record> = records.by_ref().take(100_000).collect();
-        if some.is_empty() {
-            break;
-        }
-        kafka.produce(&topic, some).await;
-    }
-    drop(records);
+    fill(&kafka, &topic, records).await;
     let registry = SchemaRegistry::builder(registry()?).build()?;
     let source = KafkaSource::builder()
         .bootstrap_servers(kafka.bootstrap.as_str())

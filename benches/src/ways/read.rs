@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use connector_core::{Source as _, SourceEvent, SourceReader as _, TableSchema};
 use connector_kafka::{Assignment, Changes, Json, KafkaSource, StartupMode};
-use connector_tests::{kafka::Record, unique_name};
+use connector_tests::{kafka::Record, services::Kafka, unique_name};
 use rdkafka::{
     Message as _, Offset, TopicPartitionList,
     config::ClientConfig,
@@ -83,6 +83,17 @@ pub(crate) async fn unbounded(job: &Job, assignment: Assignment) -> Result<Outco
     Ok(outcome)
 }
 
+/// Writes records into a topic, some at a time.
+pub(super) async fn fill(kafka: &Kafka, topic: &str, mut records: impl Iterator<Item = Record>) {
+    loop {
+        let some: Vec<Record> = records.by_ref().take(100_000).collect();
+        if some.is_empty() {
+            return;
+        }
+        kafka.produce(topic, some).await;
+    }
+}
+
 /// The orders as they are created, in a topic of their own.
 pub(crate) async fn debezium(job: &Job) -> Result<Outcome> {
     let kafka = services::kafka()?;
@@ -90,7 +101,7 @@ pub(crate) async fn debezium(job: &Job) -> Result<Outcome> {
     kafka.create_topic(&topic, PARTITIONS, &[]).await;
     let mut bytes = 0;
     let payloads = Payloads::new(job.rows);
-    let mut events = payloads.iter().zip(0_i32..).map(|(order, number)| {
+    let events = payloads.iter().zip(0_i32..).map(|(order, number)| {
         let order = String::from_utf8_lossy(order);
         let event = format!(
             r#"{{"before":null,"after":{order},"source":{{"connector":"mysql","db":"shop","table":"orders"}},"op":"c","ts_ms":1700000000000}}"#
@@ -98,14 +109,7 @@ pub(crate) async fn debezium(job: &Job) -> Result<Outcome> {
         bytes += event.len() as u64;
         Record::new(number % PARTITIONS, event)
     });
-    loop {
-        let some: Vec<Record> = events.by_ref().take(100_000).collect();
-        if some.is_empty() {
-            break;
-        }
-        kafka.produce(&topic, some).await;
-    }
-    drop(events);
+    fill(&kafka, &topic, events).await;
     let source = KafkaSource::builder()
         .bootstrap_servers(kafka.bootstrap.as_str())
         .topics([topic.as_str()])

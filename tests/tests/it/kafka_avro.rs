@@ -1,6 +1,6 @@
 //! Avro records that Confluent's own serializer wrote, with a real registry and a real broker.
 
-use std::{collections::BTreeMap, process::Stdio};
+use std::collections::BTreeMap;
 
 use connector_bytehouse_cdw::{BytehouseCdwSink, SinkModeName};
 use connector_core::{
@@ -17,27 +17,15 @@ use connector_tests::{
     services::{self, Kafka},
     unique_name,
 };
-use tokio::process::Command;
 
 const PARTITIONS: i32 = 3;
 
 /// A topic that the serializer has written to.
 async fn written(kafka: &Kafka, registry: &str, kind: &str, count: u32) -> Option<String> {
-    let drivers = services::python_drivers()?;
     let topic = unique_name("avro");
     kafka.create_topic(&topic, PARTITIONS, &[]).await;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/avro_producer.py");
-    let outcome = Command::new("python3")
-        .args([script, &kafka.bootstrap, registry, &topic, kind, &count.to_string()])
-        .env("PYTHONPATH", drivers)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .unwrap();
-    assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
-    Some(topic)
+    let arguments = [&kafka.bootstrap, registry, &topic, kind, &count.to_string()];
+    services::run_driver("avro_producer.py", &arguments).await.then_some(topic)
 }
 
 /// Looks at each row of a batch, as the script wrote them.

@@ -4,10 +4,8 @@
 //! their symbols, unions without a word about their branch. From there on it is read by the rules of every other JSON value,
 //! so that a column means the same whichever way its values came.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-
 use super::schema::{AvroSchema, NodeId, RecordField, Shape};
-use crate::format::json::{JsonErrorKind, cursor::MAX_DEPTH, error::Fault};
+use crate::format::json::{JsonErrorKind, cursor::MAX_DEPTH, error::Fault, put_base64};
 
 /// A record of `n` bytes gives at most `LEAST_ROOM + n * MOST_GROWTH` bytes of text. No record does that wants to be read: names
 /// and nulls take most.
@@ -175,18 +173,12 @@ impl<'o> Writer<'o> {
             // Widened, as Avro does where a double is expected; a column of 32 bits gets the same number back.
             Shape::Float => self.float(bytes.float()?.into()),
             Shape::Double => self.float(bytes.double()?),
-            Shape::Bytes => {
-                let value = bytes.bytes()?;
-                self.base64(value);
-            }
+            Shape::Bytes => put_base64(self.out, bytes.bytes()?),
             Shape::Fixed(_) if node.is_uuid() => {
                 let value = bytes.take(16)?.try_into().unwrap_or_default();
                 self.put(&*uuid::Uuid::from_bytes(value).hyphenated().encode_lower(&mut [0; 36]));
             }
-            Shape::Fixed(size) => {
-                let value = bytes.take(*size)?;
-                self.base64(value);
-            }
+            Shape::Fixed(size) => put_base64(self.out, bytes.take(*size)?),
             Shape::String => {
                 let value = bytes.string()?;
                 self.put(value);
@@ -292,16 +284,6 @@ impl<'o> Writer<'o> {
         } else {
             self.put(if value > 0.0 { "Infinity" } else { "-Infinity" });
         }
-    }
-
-    fn base64(&mut self, bytes: &[u8]) {
-        self.out.push(b'"');
-        let start = self.out.len();
-        self.out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-        let written = BASE64.encode_slice(bytes, &mut self.out[start..]);
-        // It fits: that is what the length is made for.
-        self.out.truncate(start + written.unwrap_or_default());
-        self.out.push(b'"');
     }
 
     /// Appends a text or number.

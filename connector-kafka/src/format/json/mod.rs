@@ -85,6 +85,7 @@ pub(in crate::format) use keys::fold_case;
 pub use options::{
     BinaryText, DecimalText, DuplicateKeys, EpochUnit, JsonOptions, UnavailableValue, UnknownFields,
 };
+pub(crate) use text::put_base64;
 
 /// Records whose value is one JSON object, with the columns that they are read into.
 ///

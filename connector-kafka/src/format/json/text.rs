@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT},
+};
 use connector_core::{
     Result,
     arrow::{
@@ -160,6 +163,17 @@ fn decode_base64(cursor: &mut Cursor<'_>, context: &mut Context, out: &mut Vec<u
 
 fn append_base64(text: &str, out: &mut Vec<u8>) -> Result<(), ()> {
     STANDARD_PAD_INDIFFERENT.decode_vec(text, out).map_err(drop)
+}
+
+/// Appends bytes as a text of base64, as the columns of this module read it.
+pub(crate) fn put_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    let start = out.len();
+    // Room for four characters for each three bytes begun.
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]).unwrap_or(0);
+    out.truncate(start + written);
+    out.push(b'"');
 }
 
 /// Appends the bytes of a binary column.

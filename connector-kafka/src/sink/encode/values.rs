@@ -10,7 +10,6 @@ use arrow_json::{
     EncoderFactory, EncoderOptions,
     writer::{Encoder, NullableEncoder},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use connector_core::{
     Error, ErrorKind, Result,
     arrow::{
@@ -28,6 +27,8 @@ use connector_core::{
     },
 };
 use jiff::{Span, civil};
+
+use crate::format::json::put_base64;
 
 /// How values are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -473,16 +474,6 @@ fn bytes<'a, A: Bytes>(array: &'a A, latin1: bool) -> Box<dyn Encoder + 'a> {
         return each(move |row, out| put_latin1(out, array.bytes(row)));
     }
     each(move |row, out| put_base64(out, array.bytes(row)))
-}
-
-fn put_base64(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'"');
-    let start = out.len();
-    // Room for four characters for each three bytes begun.
-    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    let written = STANDARD.encode_slice(bytes, &mut out[start..]).unwrap_or(0);
-    out.truncate(start + written);
-    out.push(b'"');
 }
 
 /// A character for each byte.
